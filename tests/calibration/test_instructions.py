@@ -84,8 +84,8 @@ def test_a_scripted_get_costs_at_most_a_tenth_more_than_a_plain_one(tmp_path: Pa
                 _write_script(script, requests)
                 text = campaign.format(url=url, requests=requests, script=script)
                 file = campaigns.write(folder, text)
-                said = loadstone("run", file, "-o", folder / "run", environment=SECRETS)
-                assert said.code == 0, said.err
+                finished = loadstone("run", file, "-o", folder / "run", environment=SECRETS)
+                assert finished.code == 0, finished.err
                 # The run has cleaned up: its objects are put again.
                 puts, gets = (trial["trial"] for trial in trials_of(folder / "run")[:2])
                 _extension(puts | {"cores": 1}, folder / "run")
@@ -150,8 +150,8 @@ def test_an_audited_request_costs_at_most_a_tenth_more_than_a_verified_one(tmp_p
                 folder.mkdir()
                 text = MIX.format(url=url, requests=requests, audit=audit)
                 file = campaigns.write(folder, text)
-                said = loadstone("run", file, "-o", folder / "run", environment=SECRETS)
-                assert said.code == 0, said.err
+                finished = loadstone("run", file, "-o", folder / "run", environment=SECRETS)
+                assert finished.code == 0, finished.err
                 puts, mix = (
                     trial["trial"]
                     for trial in trials_of(folder / "run")

@@ -311,8 +311,8 @@ def test_a_mark_of_another_run_is_refused_by_its_name_until_it_is_named(image: P
     first, second = dataset(), dataset()
     trials.prepare(place_at(image), first)
     for is_foreign in (False, True):
-        told = refused(image, second, is_foreign=is_foreign, kind="of-another-run")
-        assert first.run in told
+        message = refused(image, second, is_foreign=is_foreign, kind="of-another-run")
+        assert first.run in message
     (left,) = trials.clean_up(place_at(image), second).summary["places_left"]
     assert (left["kind"], first.run in left["reason"]) == ("other_run", True)
     assert image.exists()
@@ -327,8 +327,8 @@ def test_what_another_run_keeps_on_a_device_stays_though_the_device_is_allowed(
 ) -> None:
     first, second = dataset(), dataset()
     trials.prepare(place_at(device, is_foreign=True), first)
-    told = refused(device, second, is_foreign=True, kind="of-another-run")
-    assert first.run in told
+    message = refused(device, second, is_foreign=True, kind="of-another-run")
+    assert first.run in message
     trials.clean_up(place_at(device, is_foreign=True), first)
     trials.prepare(place_at(device, is_foreign=True), second)
 

@@ -285,12 +285,12 @@ def test_a_target_that_sends_back_its_requests_gets_no_secret_told(
             login = [] if name == "s3" else [*login_settings, "password={env: CANARY_PASSWORD}"]
             login += [] if name == "s3" else [f"endpoints=[{server.url}]"]
             flags = [word for pair in login for word in ("--target-set", pair)]
-            said = loadstone(
+            finished = loadstone(
                 cage, "bench", "put,get,delete", target, *SMALL, *flags, "--log-requests",
                 "-o", folder,
             )  # fmt: skip
-            assert said.code == 1, said.err
-            assert "failed" in said.err, "the target was asked, and refused"
+            assert finished.code == 1, finished.err
+            assert "failed" in finished.err, "the target was asked, and refused"
             assert cage.check_folder(folder) > 6
     assert len(cage.secrets) >= 5, "tokens that the target issued are secrets too"
     for form in FORMS:
@@ -352,9 +352,11 @@ def test_a_log_in_that_sends_back_the_password_gets_it_not_told(
         settings = settings if path == "/v3" else [settings[0], settings[2]]
         flags = [word for pair in settings for word in ("--target-set", pair)]
         target = f"swift+{server.url}{path}"
-        said = loadstone(cage, "bench", "put,get", target, *SMALL, *flags, "-o", tmp_path / "run")
-        assert said.code == 1
-        assert "HTTP 403" in said.err
+        finished = loadstone(
+            cage, "bench", "put,get", target, *SMALL, *flags, "-o", tmp_path / "run"
+        )
+        assert finished.code == 1
+        assert "HTTP 403" in finished.err
     assert not (tmp_path / "run").exists()
     assert not cage.problems, cage.problems[:5]
 
@@ -530,9 +532,9 @@ def test_descriptions_of_nodes_tell_nothing(cage: Cage, tmp_path: Path) -> None:
         "nodes: {here: {}}\ndataset: {objects: 10, size: 4KiB}\nload: {threads: 1}\n"
         "phases: [put]\n"
     )
-    told = loadstone(cage, "nodes", file, "-f", "json", without=others)
-    assert told.code == 0, told.err
-    assert "here" in told.out
+    finished = loadstone(cage, "nodes", file, "-f", "json", without=others)
+    assert finished.code == 0, finished.err
+    assert "here" in finished.out
     folder = tmp_path / "described"
     assert loadstone(cage, "run", file, "-o", folder, without=others).code == 1
     assert cage.check_folder(folder) >= 1

@@ -36,7 +36,9 @@ def test_the_same_objects_lie_under_sealed_names(tmp_path: Path, hosts: str) -> 
         assert finished.code == 0, finished.err + finished.out
         s3 = store_under_test.s3(url)
         keys_of: dict[str | None, set[tuple[int, str]]] = {}
-        for trial in (one["trial"] for one in trials_of(run) if one["trial"]["measured"]):
+        for trial in (
+            planned["trial"] for planned in trials_of(run) if planned["trial"]["measured"]
+        ):
             dataset = trial["dataset"]
             found = keys_of[dataset["path_encryption"]] = set()
             for bucket in range(2):

@@ -49,8 +49,8 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshNetwork]:
 
 def test_hosts_that_are_logged_in_to_make_one_load(network: SshNetwork, tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN)
-    said = network.loadstone("run", file, "-o", tmp_path / "run")
-    assert said.code in campaigns.WENT_WELL, said.err
+    finished = network.loadstone("run", file, "-o", tmp_path / "run")
+    assert finished.code in campaigns.WENT_WELL, finished.err
     run = read_run(tmp_path / "run")
     assert [host["name"] for host in run.manifest["hosts"]] == ["client1", "client2"]
     (record,) = run.records
@@ -61,12 +61,12 @@ def test_hosts_that_are_logged_in_to_make_one_load(network: SshNetwork, tmp_path
 
 
 def test_a_bench_of_hosts_needs_their_names_alone(network: SshNetwork, tmp_path: Path) -> None:
-    said = network.loadstone(
+    finished = network.loadstone(
         "bench", "put", "null", "-t", "1", "-d", "500ms", "--ramp-up", "0s",
         "--hosts", "client1,client2", "--set", f"hosts.command={sys.executable} -m loadstone",
         "--set", "load.cores=1", "-o", tmp_path / "run",
     )  # fmt: skip
-    assert said.code in campaigns.WENT_WELL, said.err
+    assert finished.code in campaigns.WENT_WELL, finished.err
     (record,) = read_run(tmp_path / "run").records
     assert [host["name"] for host in record.summary["hosts"]] == ["client1", "client2"]
     assert record.trial["load"]["clients"] == 2
@@ -124,27 +124,27 @@ def refused(network: SshNetwork, folder: Path, *changes: str) -> str:
     """Check hosts of which one cannot take part, and return what is said."""
     file = campaigns.write(folder, CAMPAIGN)
     words = [word for change in changes for word in ("--set", change)]
-    said = network.loadstone("hosts", "check", file, *words)
-    assert said.code == 1, said.out
-    assert "Traceback" not in said.err
+    finished = network.loadstone("hosts", "check", file, *words)
+    assert finished.code == 1, finished.out
+    assert "Traceback" not in finished.err
     # An agent that had joined ends when its connection does, which may be after the command.
     end = time.monotonic() + WAIT_S
     while left := network.processes("client1") + network.processes("client2"):
         assert time.monotonic() < end, left
         time.sleep(0.1)
-    return said.err
+    return finished.err
 
 
 def test_a_name_that_does_not_resolve_is_named(network: SshNetwork, tmp_path: Path) -> None:
-    said = refused(network, tmp_path, "hosts.names=[client1, nowhere.invalid]")
-    assert "host nowhere.invalid: " in said
-    assert "hint:" in said
+    message = refused(network, tmp_path, "hosts.names=[client1, nowhere.invalid]")
+    assert "host nowhere.invalid: " in message
+    assert "hint:" in message
 
 
 @pytest.mark.long(cpu_s=6)
 def test_a_host_that_does_not_answer_is_named(network: SshNetwork, tmp_path: Path) -> None:
-    said = refused(network, tmp_path, "hosts.names=[client1, 10.231.9.77]")
-    assert "host 10.231.9.77: " in said
+    message = refused(network, tmp_path, "hosts.names=[client1, 10.231.9.77]")
+    assert "host 10.231.9.77: " in message
 
 
 @contextlib.contextmanager
@@ -161,9 +161,9 @@ def holding(file: Path, text: str) -> Iterator[None]:
 def test_a_refused_key_is_named(network: SshNetwork, tmp_path: Path) -> None:
     other = (network.folder / "client1.host.pub").read_text()
     with holding(network.folder / "authorized", other):
-        said = refused(network, tmp_path)
-    assert "host client1: " in said
-    assert "Permission denied" in said
+        message = refused(network, tmp_path)
+    assert "host client1: " in message
+    assert "Permission denied" in message
 
 
 def test_a_host_with_another_key_than_the_known_one_is_named(
@@ -171,10 +171,10 @@ def test_a_host_with_another_key_than_the_known_one_is_named(
 ) -> None:
     known = network.ssh_folder / "ssh_known_hosts"
     with holding(known, known.read_text().splitlines()[0] + "\n"):
-        said = refused(network, tmp_path)
-    assert "host client2: " in said
-    assert "known_hosts" in said
-    assert "host client1" not in said
+        message = refused(network, tmp_path)
+    assert "host client2: " in message
+    assert "known_hosts" in message
+    assert "host client1" not in message
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_what_is_no_agent_is_named(
         "other": script(tmp_path / "other", OTHER_VERSION),
         "shy": script(tmp_path / "shy", "#!/bin/sh\nexit 3\n"),
     }
-    said = refused(network, tmp_path, "hosts.names=[client1]",
+    message = refused(network, tmp_path, "hosts.names=[client1]",
                    f"hosts.command={command.format(**programs)}")  # fmt: skip
-    assert "client1" in said
-    assert told in said
+    assert "client1" in message
+    assert told in message
 
 
 def test_the_address_to_listen_on_is_that_from_which_ssh_reaches_the_hosts(
@@ -205,8 +205,8 @@ def test_the_address_to_listen_on_is_that_from_which_ssh_reaches_the_hosts(
 ) -> None:
     """Its configuration says where: the names resolve nowhere."""
     file = campaigns.write(tmp_path, CAMPAIGN.replace(f"  listen: {CONTROLLER}\n", ""))
-    said = network.loadstone("run", file, "-o", tmp_path / "run")
-    assert said.code in campaigns.WENT_WELL, said.err
+    finished = network.loadstone("run", file, "-o", tmp_path / "run")
+    assert finished.code in campaigns.WENT_WELL, finished.err
     (record,) = read_run(tmp_path / "run").records
     assert [host["state"] for host in record.summary["hosts"]] == ["finished"] * 2
 
@@ -218,15 +218,15 @@ def test_a_host_behind_another_is_reached_as_ssh_is_set_up(
     jump = "Host client2\n  ProxyJump client1\n"
     with holding(config, jump + config.read_text()):
         file = campaigns.write(tmp_path, CAMPAIGN)
-        said = network.loadstone("hosts", "check", file, "-f", "json")
-        assert said.code in campaigns.WENT_WELL, said.err
-        assert [host["name"] for host in said.json()] == ["client1", "client2"]
+        finished = network.loadstone("hosts", "check", file, "-f", "json")
+        assert finished.code in campaigns.WENT_WELL, finished.err
+        assert [host["name"] for host in finished.json()] == ["client1", "client2"]
         # Where this machine's address is not known from there, it has to be named.
         campaigns.write(tmp_path, CAMPAIGN.replace(f"  listen: {CONTROLLER}\n", ""))
-        said = network.loadstone("hosts", "check", file)
-    assert said.code == 1
-    assert "host client2: " in said.err
-    assert "hosts.listen" in said.err
+        finished = network.loadstone("hosts", "check", file)
+    assert finished.code == 1
+    assert "host client2: " in finished.err
+    assert "hosts.listen" in finished.err
 
 
 def test_a_new_host_is_accepted_where_ssh_is_set_up_so(network: SshNetwork, tmp_path: Path) -> None:
@@ -234,8 +234,8 @@ def test_a_new_host_is_accepted_where_ssh_is_set_up_so(network: SshNetwork, tmp_
     accept = "StrictHostKeyChecking accept-new\n"
     with holding(config, accept + config.read_text()), holding(known, ""):
         file = campaigns.write(tmp_path, CAMPAIGN)
-        said = network.loadstone("hosts", "check", file, "-f", "json")
-    assert said.code in campaigns.WENT_WELL, said.err
+        finished = network.loadstone("hosts", "check", file, "-f", "json")
+    assert finished.code in campaigns.WENT_WELL, finished.err
     accepted = network.folder / "known_hosts"
     assert "client1" in accepted.read_text() or "10.231.9.11" in accepted.read_text()
     accepted.unlink()
@@ -245,9 +245,9 @@ def test_all_hosts_that_fail_are_named_however_long_each_takes(
     network: SshNetwork, tmp_path: Path
 ) -> None:
     """One fails at once, and the other when ssh has waited long enough."""
-    said = refused(network, tmp_path, "hosts.names=[nowhere.invalid, 10.231.9.77]")
-    assert "host nowhere.invalid: " in said
-    assert "host 10.231.9.77: " in said
+    message = refused(network, tmp_path, "hosts.names=[nowhere.invalid, 10.231.9.77]")
+    assert "host nowhere.invalid: " in message
+    assert "host 10.231.9.77: " in message
 
 
 def test_a_missing_file_of_an_agent_is_no_missing_loadstone(
@@ -255,24 +255,24 @@ def test_a_missing_file_of_an_agent_is_no_missing_loadstone(
 ) -> None:
     words = "cannot open: No such file or directory"
     command = script(tmp_path / "strange", f"#!/bin/sh\necho '{words}' >&2\nexit 4\n")
-    said = refused(network, tmp_path, "hosts.names=[client1]", f"hosts.command={command}")
-    assert words in said
-    assert "exit code 4" in said
+    message = refused(network, tmp_path, "hosts.names=[client1]", f"hosts.command={command}")
+    assert words in message
+    assert "exit code 4" in message
 
 
 def test_a_host_without_a_way_back_is_named(network: SshNetwork, tmp_path: Path) -> None:
-    said = refused(network, tmp_path, "hosts.names=[client1]", f"hosts.listen={UNROUTED}")
-    assert "host client1: " in said
-    assert UNROUTED in said
-    assert "hosts.listen" in said
+    message = refused(network, tmp_path, "hosts.names=[client1]", f"hosts.listen={UNROUTED}")
+    assert "host client1: " in message
+    assert UNROUTED in message
+    assert "hosts.listen" in message
 
 
 @pytest.mark.long(cpu_s=6)
 def test_an_address_that_is_the_hosts_own_is_named(network: SshNetwork, tmp_path: Path) -> None:
-    said = refused(network, tmp_path, "hosts.names=[client1]", "hosts.listen=127.0.0.1")
-    assert "host client1" in said
-    assert "127.0.0.1" in said
-    assert "hosts.listen" in said
+    message = refused(network, tmp_path, "hosts.names=[client1]", "hosts.listen=127.0.0.1")
+    assert "host client1" in message
+    assert "127.0.0.1" in message
+    assert "hosts.listen" in message
 
 
 def script(path: Path, text: str) -> str:

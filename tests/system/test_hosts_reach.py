@@ -89,11 +89,11 @@ def test_hosts_that_reach_the_store_have_the_secrets_of_the_controller(
     network: SshNetwork, tmp_path: Path
 ) -> None:
     file = write(tmp_path)
-    said = network.loadstone("hosts", "check", file, "-f", "json", environment=KEYS)
-    assert said.code in campaigns.WENT_WELL, said.err
-    assert [host["targets"]["t"]["is_usable"] for host in said.json()] == [True, True]
-    said = network.loadstone("run", file, "-o", tmp_path / "run", environment=KEYS)
-    assert said.code in campaigns.WENT_WELL, said.err
+    finished = network.loadstone("hosts", "check", file, "-f", "json", environment=KEYS)
+    assert finished.code in campaigns.WENT_WELL, finished.err
+    assert [host["targets"]["t"]["is_usable"] for host in finished.json()] == [True, True]
+    finished = network.loadstone("run", file, "-o", tmp_path / "run", environment=KEYS)
+    assert finished.code in campaigns.WENT_WELL, finished.err
     put, get = (record for record in read_run(tmp_path / "run").records if record.trial["measured"])
     assert (put.summary["requests"], put.summary["failed"]) == (40, 0)
     assert all(host["requests"] for host in get.summary["hosts"])
@@ -103,10 +103,10 @@ def test_a_host_whose_packets_never_come_back_is_named_in_time(
     network: SshNetwork, tmp_path: Path
 ) -> None:
     with cut(network, "client2"):
-        said = refused(network, tmp_path, write(tmp_path))
-    assert "timeout" in said
+        message = refused(network, tmp_path, write(tmp_path))
+    assert "timeout" in message
     # Meanwhile it was told for whom it waits.
-    assert re.search("^(?!error|host|hint).*client2", said, re.MULTILINE)
+    assert re.search("^(?!error|host|hint).*client2", message, re.MULTILINE)
 
 
 @contextlib.contextmanager
@@ -133,28 +133,28 @@ def test_a_host_whose_clock_the_store_refuses_is_named_with_its_clock(
         ["cc", "-shared", "-fPIC", "-O1", "-o", library, tmp_path / "clock.c", "-ldl"], check=True
     )
     here = f"export CLOCK_AHEAD={ahead} LD_PRELOAD={library}"
-    said = refused(network, tmp_path, write(tmp_path, on_client2=here))
-    assert "RequestTimeTooSkewed" in said  # others' words: S3's
-    assert "3,600 s" in said
+    message = refused(network, tmp_path, write(tmp_path, on_client2=here))
+    assert "RequestTimeTooSkewed" in message  # others' words: S3's
+    assert "3,600 s" in message
 
 
 def test_a_host_that_may_not_open_as_many_connections_is_named(
     network: SshNetwork, tmp_path: Path
 ) -> None:
-    said = refused(
+    message = refused(
         network, tmp_path, write(tmp_path, on_client2="ulimit -n 150"), "load.threads=100"
     )
-    assert "164" in said
-    assert "150" in said
+    assert "164" in message
+    assert "150" in message
 
 
 def test_hosts_that_lack_a_secret_are_told_that_it_can_be_sent(
     network: SshNetwork, tmp_path: Path
 ) -> None:
     file = write(tmp_path)
-    said = network.loadstone(
+    finished = network.loadstone(
         "hosts", "check", file, "--set", "hosts.secrets=resolve", environment=KEYS
     )
-    assert said.code == 1
-    assert "AWS_ACCESS_KEY_ID" in said.err
-    assert "secrets: send" in said.err
+    assert finished.code == 1
+    assert "AWS_ACCESS_KEY_ID" in finished.err
+    assert "secrets: send" in finished.err

@@ -256,15 +256,15 @@ def test_a_host_whose_disk_is_full_is_named_before_any_load(
     file = write(tmp_path, load=OPEN, durations=["1s"], on_lost="continue", on_client2=here)
     filler = fill(disk)
     try:
-        said = network.loadstone("run", file, "-o", tmp_path / "run")
+        finished = network.loadstone("run", file, "-o", tmp_path / "run")
         no_load_is_left(network)
     finally:
         filler.unlink()
-    assert said.code == 1
-    assert "host client2" in said.err
-    assert os.strerror(errno.ENOSPC) in said.err
-    assert "hint:" in said.err
-    assert "Traceback" not in said.err
+    assert finished.code == 1
+    assert "host client2" in finished.err
+    assert os.strerror(errno.ENOSPC) in finished.err
+    assert "hint:" in finished.err
+    assert "Traceback" not in finished.err
     assert not (tmp_path / "run").exists()
 
 
@@ -290,22 +290,22 @@ def test_a_host_without_room_for_a_script_is_named_and_one_with_room_runs_it(
         return file
 
     file = campaign(f"export TMPDIR={disk} XDG_STATE_HOME={disk}")
-    said = network.loadstone("run", file, "-o", tmp_path / "full")
+    finished = network.loadstone("run", file, "-o", tmp_path / "full")
     no_load_is_left(network)
-    assert said.code == 1
-    assert "client2" in said.err
+    assert finished.code == 1
+    assert "client2" in finished.err
     full = os.strerror(errno.ENOSPC)
-    assert re.search(rf'write ".*[.]part": {full}', said.err), said.err
-    assert "TMPDIR" in said.err
-    assert "Traceback" not in said.err
+    assert re.search(rf'write ".*[.]part": {full}', finished.err), finished.err
+    assert "TMPDIR" in finished.err
+    assert "Traceback" not in finished.err
     scripts = [path.stat().st_size for path in (tmp_path / "full" / "scripts").rglob("*.*")]
     assert max(scripts) > ROOM
     assert not list(disk.rglob("*.part"))
     filler.unlink()
 
-    said = network.loadstone("run", campaign(""), "-o", tmp_path / "run")
+    finished = network.loadstone("run", campaign(""), "-o", tmp_path / "run")
     no_load_is_left(network)
-    assert said.code in campaigns.WENT_WELL, said.err
+    assert finished.code in campaigns.WENT_WELL, finished.err
     (record,) = (one for one in read_run(tmp_path / "run").records if one.trial["measured"])
     made = [host["requests"] for host in record.summary["hosts"]]
     assert sum(made) == record.summary["requests"] == len(rows)
@@ -347,8 +347,8 @@ def test_a_controller_whose_disk_fills_ends_all_load_and_goes_on_when_there_is_r
         filler.unlink()
         first = read_run(run).records[0]
         assert first.summary["state"] == "finished"
-        said = network.loadstone("run", file, "-o", run, "--resume")
-        assert said.code in campaigns.WENT_WELL, said.err
+        finished = network.loadstone("run", file, "-o", run, "--resume")
+        assert finished.code in campaigns.WENT_WELL, finished.err
         records = read_run(run).records
         assert [record.summary["state"] for record in records] == ["finished"] * 3
         # The trial that was whole was not made again.

@@ -38,9 +38,9 @@ def refusal(cluster: Cluster, *kinds: Kind, **settings: object) -> str:
 
 
 def test_a_pool_that_is_not_there_is_named(ceph_to_break: Cluster) -> None:
-    said = refusal(ceph_to_break, "target-absent", pool="no-such-pool")
-    assert f'"no-such-pool": {os.strerror(errno.ENOENT)}' in said
-    assert "ceph osd pool create" in said
+    message = refusal(ceph_to_break, "target-absent", pool="no-such-pool")
+    assert f'"no-such-pool": {os.strerror(errno.ENOENT)}' in message
+    assert "ceph osd pool create" in message
 
 
 def test_a_monitor_that_does_not_answer_is_given_up(ceph_to_break: Cluster, tmp_path: Path) -> None:
@@ -48,47 +48,47 @@ def test_a_monitor_that_does_not_answer_is_given_up(ceph_to_break: Cluster, tmp_
     nobody = f"v2:127.0.0.1:{free_ports(1)}"
     text = f"[global]\nmon host = [{nobody}]\nkeyring = {ceph_to_break.keyring}\n"
     conf.write_text(text)
-    said = refusal(
+    message = refusal(
         ceph_to_break, "unreachable", conf=str(conf), options={"client_mount_timeout": 2}
     )
-    assert os.strerror(errno.ETIMEDOUT) in said
-    assert "mon_host" in said
+    assert os.strerror(errno.ETIMEDOUT) in message
+    assert "mon_host" in message
 
 
 def test_a_configuration_that_is_not_there_is_named(ceph_to_break: Cluster) -> None:
-    said = refusal(ceph_to_break, "target", conf="/no/such/ceph.conf")
-    assert f" /no/such/ceph.conf: {os.strerror(errno.ENOENT)}" in said
-    assert "CEPH_CONF" in said
+    message = refusal(ceph_to_break, "target", conf="/no/such/ceph.conf")
+    assert f" /no/such/ceph.conf: {os.strerror(errno.ENOENT)}" in message
+    assert "CEPH_CONF" in message
 
 
 def test_the_key_of_somebody_else_is_refused(ceph_to_break: Cluster, tmp_path: Path) -> None:
     keyring = tmp_path / "keyring"
     keyring.write_text("[client.admin]\n\tkey = AQBnUD5nAAAAABAAmGYnMxcxJNgdQXE4Sf8Wmg==\n")
-    said = refusal(ceph_to_break, "denied", keyring=str(keyring))
-    assert f'"client.admin": {os.strerror(errno.EACCES)}' in said
-    assert "AQBnUD5n" not in said
+    message = refusal(ceph_to_break, "denied", keyring=str(keyring))
+    assert f'"client.admin": {os.strerror(errno.EACCES)}' in message
+    assert "AQBnUD5n" not in message
 
 
 def test_a_user_without_a_key_is_told_so(ceph_to_break: Cluster) -> None:
-    said = refusal(ceph_to_break, "denied", user="nobody")
-    assert f'"client.nobody": {os.strerror(errno.EACCES)}' in said
-    assert "keyring" in said
+    message = refusal(ceph_to_break, "denied", user="nobody")
+    assert f'"client.nobody": {os.strerror(errno.EACCES)}' in message
+    assert "keyring" in message
 
 
 def test_a_keyring_that_is_none_is_told_so(ceph_to_break: Cluster, tmp_path: Path) -> None:
     keyring = tmp_path / "keyring"
     keyring.write_text('{"key": "text of another kind"}\n')
     # The librados of Ceph 20 reads it as one that holds no key of this user.
-    said = refusal(ceph_to_break, "target", "denied", keyring=str(keyring))
-    assert "keyring" in said
+    message = refusal(ceph_to_break, "target", "denied", keyring=str(keyring))
+    assert "keyring" in message
     keyring.unlink()
-    said = refusal(ceph_to_break, "secret-absent", keyring=str(keyring))
-    assert f"{keyring}: {os.strerror(errno.ENOENT)}" in said
+    message = refusal(ceph_to_break, "secret-absent", keyring=str(keyring))
+    assert f"{keyring}: {os.strerror(errno.ENOENT)}" in message
 
 
 def test_an_option_that_ceph_does_not_know_is_named(ceph_to_break: Cluster) -> None:
-    said = refusal(ceph_to_break, "target", options={"no_such_option": 1})
-    assert 'no_such_option to "1"' in said
+    message = refusal(ceph_to_break, "target", options={"no_such_option": 1})
+    assert 'no_such_option to "1"' in message
 
 
 def test_a_user_who_may_only_read_can_read_and_is_refused_to_write(

@@ -57,12 +57,12 @@ def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_pat
             assert rate.requests_per_s == pytest.approx(sum(rates))
     if any(result.is_void for result in scripts.whole.results):
         pytest.skip("this host held the client up")
-    found = headline_of(findings, scripts.whole)
+    headline = headline_of(findings, scripts.whole)
     # Of two blocks nothing is claimed.
-    assert re.search(r"\baction: .* [\d,.]+ actions/s, .* [\d,.]+ actions/s", found.sentence)
-    assert found.ratio is not None
-    assert (found.ratio.of.ratio.n_a, found.ratio.of.ratio.is_paired) == (2, True)
-    tiles = {tile.key: tile.name for tile in found.tiles}
+    assert re.search(r"\baction: .* [\d,.]+ actions/s, .* [\d,.]+ actions/s", headline.sentence)
+    assert headline.ratio is not None
+    assert (headline.ratio.of.ratio.n_a, headline.ratio.of.ratio.is_paired) == (2, True)
+    tiles = {tile.key: tile.name for tile in headline.tiles}
     assert list(tiles)[:4] == ["rate", "ratio", "p99", "failed"]
     assert all("action" in tiles[key] for key in ("rate", "p99", "failed"))
     shown = REPORTS["terminal"].render(run, findings, Options(width=80)).decode().splitlines()

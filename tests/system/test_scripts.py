@@ -466,7 +466,7 @@ def test_a_log_of_a_server_is_replayed_at_its_times(tmp_path: Path) -> None:
     actions = loadstone("report", tmp_path / "run", "-f", "json").json()["actions"]
     assert sum(action["good_actions"] for action in actions) == len(due_ns)
     assert sum(action["lag_ns"]["count"] for action in actions) == len(due_ns)
-    (trial,) = [one for one in trials_of(tmp_path / "run") if one["trial"]["measured"]]
+    (trial,) = [planned for planned in trials_of(tmp_path / "run") if planned["trial"]["measured"]]
     (replay,) = loadstone("report", tmp_path / "run", "-f", "json").json()["replays"]
     assert (replay["actions_done"], replay["actions_planned"]) == (len(due_ns), len(due_ns))
     assert replay["lateness_ns"]["count"] == len(due_ns)

@@ -32,6 +32,6 @@ def test_a_client_that_was_stopped_while_it_measured_has_no_valid_number(tmp_pat
     assert sum(ns for _, ns in whole[None]) >= 0.9 * STOPPED_S * 1e9
     assert set(whole) == {None, *os.sched_getaffinity(0)}
     document = loadstone("report", run, "-f", "json").json()
-    (trial,) = [one for one in document["trials"] if one["measured"]]
+    (trial,) = [planned for planned in document["trials"] if planned["measured"]]
     assert "STALLED" in trial["labels"]
     assert any(finding["rule"] == "STALLED" for finding in document["findings"])

@@ -40,9 +40,9 @@ def test_a_cell_of_one_iteration_is_made_once_however_many_trials(
     for trials in (3, 6):
         run = write_run(tmp_path / str(trials), trials)
         calls = counted(monkeypatch, "_cell")
-        found = analyse(run)
+        findings = analyse(run)
         monkeypatch.undo()
-        assert (found.iterations[0].iteration, found.rounds[0].iteration) == (1, None)
+        assert (findings.iterations[0].iteration, findings.rounds[0].iteration) == (1, None)
         counts.append(len(calls))
     few, many = counts
     # Results are of all trials of a case: more of these make no more of them.

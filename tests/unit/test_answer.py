@@ -252,7 +252,7 @@ def test_what_took_less_than_a_tenth_of_a_second_took_some_time(
     rounds: tuple[Run, Findings],
 ) -> None:
     run, findings = rounds
-    trials = tuple(replace(one, duration_s=0.001) for one in findings.trials)
+    trials = tuple(replace(planned, duration_s=0.001) for planned in findings.trials)
     assert " 0 ns" not in shown(run, replace(findings, trials=trials))[0]
 
 

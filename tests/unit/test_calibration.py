@@ -89,15 +89,15 @@ def rate(**changes: Any) -> float:
 
 
 def test_elsewhere_the_cores_are_the_clients_alone() -> None:
-    found = ceiling_of(kept(), load(), HERE)
-    assert found.basis == "processor time"
-    assert found.requests_per_s == pytest.approx(4 / 11e-6)
+    ceiling = ceiling_of(kept(), load(), HERE)
+    assert ceiling.basis == "processor time"
+    assert ceiling.requests_per_s == pytest.approx(4 / 11e-6)
 
 
 def test_beside_its_target_the_client_reaches_what_was_reached() -> None:
-    found = ceiling_of(kept(), load(is_on_own_host=True), HERE)
-    assert found.basis == "measured"
-    assert found.requests_per_s == pytest.approx(100_000)
+    ceiling = ceiling_of(kept(), load(is_on_own_host=True), HERE)
+    assert ceiling.basis == "measured"
+    assert ceiling.requests_per_s == pytest.approx(100_000)
 
 
 def test_between_two_sizes_the_time_of_a_request_grows_with_its_bytes() -> None:
@@ -111,18 +111,18 @@ def test_a_smaller_size_is_never_taken_to_be_faster_than_the_smallest_measured()
 
 
 def test_a_larger_size_goes_on_with_the_line_and_is_marked() -> None:
-    found = ceiling_of(kept(), load(bytes_per_request=400_000.0), HERE)
-    assert found.is_extended
-    assert found.requests_per_s == pytest.approx(4 / 110e-6)
+    ceiling = ceiling_of(kept(), load(bytes_per_request=400_000.0), HERE)
+    assert ceiling.is_extended
+    assert ceiling.requests_per_s == pytest.approx(4 / 110e-6)
     with pytest.raises(NoOwnCeilingError, match="40000 bytes"):
         rate(bytes_per_request=40_000.0 * 17)
 
 
 def test_a_single_size_is_drawn_on_without_a_fixed_part() -> None:
     one = kept(point(100, 4_000, 100_000, 11))
-    found = ceiling_of(one, load(bytes_per_request=8_000.0), HERE)
-    assert found.is_extended
-    assert found.requests_per_s == pytest.approx(4 / 22e-6)
+    ceiling = ceiling_of(one, load(bytes_per_request=8_000.0), HERE)
+    assert ceiling.is_extended
+    assert ceiling.requests_per_s == pytest.approx(4 / 22e-6)
 
 
 def test_few_clients_are_bound_by_the_time_of_a_request() -> None:

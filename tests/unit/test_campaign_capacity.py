@@ -56,8 +56,8 @@ def test_what_can_happen_only_once_cannot_be_searched() -> None:
 
 
 def test_a_sweep_over_what_is_searched_is_refused() -> None:
-    told = mistakes_of("capacity: {p99: 1s}", "load: {rate: 5/s}\nsweep: {rate: [1, 2]}")
-    assert "no rate" in told
+    message = mistakes_of("capacity: {p99: 1s}", "load: {rate: 5/s}\nsweep: {rate: [1, 2]}")
+    assert "no rate" in message
 
 
 def test_a_search_needs_no_load_and_starts_where_a_coarse_trial_is_long_enough() -> None:
@@ -76,7 +76,7 @@ def test_a_search_needs_no_load_and_starts_where_a_coarse_trial_is_long_enough()
 
 
 def test_a_step_is_a_trial_of_its_own_with_the_load_it_was_given() -> None:
-    (search,) = [one for one in plan_of("capacity: {p99: 2s}").trials if one.is_search]
+    (search,) = [planned for planned in plan_of("capacity: {p99: 2s}").trials if planned.is_search]
     measure = Measure(load=2000, duration_s=60, stage="fine")
     step = step_document(search.document, measure, 7)
     assert step["id"] == f"{search.id}-007"
@@ -109,5 +109,5 @@ def test_a_dry_run_shows_how_long_a_search_may_take(capsys: pytest.CaptureFixtur
 def test_a_coarse_trial_is_never_longer_than_a_deciding_one() -> None:
     for trial, seconds in (("2s", 2), ("60s", 10)):
         plan = plan_of(f"capacity: {{p99: 1s, trial: {trial}}}")
-        (search,) = [one for one in plan.trials if one.is_search]
+        (search,) = [planned for planned in plan.trials if planned.is_search]
         assert search.document["search"]["goal"]["coarse_trial_s"] == seconds

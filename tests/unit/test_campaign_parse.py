@@ -61,7 +61,7 @@ def test_the_campaign_of_the_design_reads_as_it_stands() -> None:
 
 
 def test_every_mistake_is_told_at_once_with_line_key_found_and_allowed() -> None:
-    told = mistakes("""\
+    errors = mistakes("""\
         name: bad
         targets:
           store:
@@ -78,7 +78,7 @@ def test_every_mistake_is_told_at_once_with_line_key_found_and_allowed() -> None
         colour: red
         """)
     settings = [setting.name for setting in DRIVERS["s3"].settings]
-    assert findings(told) == [
+    assert findings(errors) == [
         (3, "targets.store.endpoints", "nothing"),
         (5, "targets.store.endpint", UNKNOWN_KEY),
         (7, "dataset.objects", '"many"'),
@@ -89,8 +89,8 @@ def test_every_mistake_is_told_at_once_with_line_key_found_and_allowed() -> None
         (13, "rounds", '"two"'),
         (14, "colour", UNKNOWN_KEY),
     ]
-    assert {mistake.origin for mistake in told} == {"c.yaml"}
-    missing, unknown, _, size, threads, operation, iterations, _, top = told
+    assert {mistake.origin for mistake in errors} == {"c.yaml"}
+    missing, unknown, _, size, threads, operation, iterations, _, top = errors
     assert names(missing.hint, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     assert unknown.allowed == ", ".join(["driver", "replication", *settings])
     assert names(unknown.hint, '"endpoints"')
@@ -117,16 +117,16 @@ def test_a_mistake_is_one_line_of_its_fields_and_its_hint_another() -> None:
 
 
 def test_a_key_written_twice_is_told_with_both_lines() -> None:
-    told = mistakes(f"name: a\n{STORE}name: b\n{REST}")
-    assert ("c.yaml", 3, "name") in places(told)
-    assert any("line 1" in mistake.actual for mistake in told)
+    errors = mistakes(f"name: a\n{STORE}name: b\n{REST}")
+    assert ("c.yaml", 3, "name") in places(errors)
+    assert any("line 1" in mistake.actual for mistake in errors)
 
 
 def test_a_mistake_is_told_at_the_spelling_that_was_written() -> None:
-    told = mistakes(f"name: a\n{STORE}dataset: {{containers: none, objects: 1, size: 1}}\n")
-    assert places(told)[0] == ("c.yaml", 3, "dataset.containers")
-    told = mistakes("name: a\ntargets: {s: {driver: s3,\n  endpoint: 7}}\n" + REST)
-    assert findings(told) == [(3, "targets.s.endpoint", "7")]
+    errors = mistakes(f"name: a\n{STORE}dataset: {{containers: none, objects: 1, size: 1}}\n")
+    assert places(errors)[0] == ("c.yaml", 3, "dataset.containers")
+    errors = mistakes("name: a\ntargets: {s: {driver: s3,\n  endpoint: 7}}\n" + REST)
+    assert findings(errors) == [(3, "targets.s.endpoint", "7")]
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_anchors_and_merges_are_read_as_yaml_means_them() -> None:
 
 
 def test_a_tag_is_refused_instead_of_obeyed() -> None:
-    told = mistakes(f"name: !!python/name:os.system a\n{STORE}{REST}")
-    assert places(told)[0] == ("c.yaml", 1, "name")
-    assert "tag:yaml.org,2002:python/name:os.system" in told[0].actual
+    errors = mistakes(f"name: !!python/name:os.system a\n{STORE}{REST}")
+    assert places(errors)[0] == ("c.yaml", 1, "name")
+    assert "tag:yaml.org,2002:python/name:os.system" in errors[0].actual
 
 
 def test_set_replaces_a_value_and_makes_what_is_missing_around_it() -> None:
@@ -206,17 +206,17 @@ def test_set_replaces_a_value_and_makes_what_is_missing_around_it() -> None:
 
 
 def test_what_is_wrong_in_a_set_is_told_as_such_and_not_with_a_line_of_the_file() -> None:
-    told = mistakes(
+    errors = mistakes(
         GOOD, "load.threads=none", "phases.gett.iterations=1", "phases.9.op=put", "nonsense", "a=["
     )
-    assert places(told) == [
+    assert places(errors) == [
         ("set", None, "phases.gett.iterations"),
         ("set", None, "phases.9.op"),
         ("set", None, ""),
         ("set", None, "a"),
         ("set", None, "load.threads"),
     ]
-    name, entry, pair, yaml, threads = told
+    name, entry, pair, yaml, threads = errors
     assert (name.actual, pair.actual, threads.actual) == ('"gett"', '"nonsense"', '"none"')
     assert (pair.allowed, yaml.allowed) == ("KEY=VALUE", "YAML")
     assert names(name.allowed, "put, get, delete")
@@ -233,30 +233,30 @@ def test_a_set_that_reaches_into_a_plain_value_is_refused() -> None:
 @pytest.mark.parametrize("key", ["password", "secret_key", "session_token"])
 def test_a_literal_secret_is_refused_and_never_repeated(key: str) -> None:
     driver = "swift, auth_url: http://k/v3" if key == "password" else "s3, endpoint: http://store"
-    told = mistakes(
+    errors = mistakes(
         f"name: a\ntargets: {{t: {{driver: {driver}, {key}: hunter2}}}}\n{REST}",
     )
-    assert places(told) == [("c.yaml", 2, f"targets.t.{key}")]
-    assert names(told[0].allowed, "{env: ", "{file: ")
-    assert "hunter2" not in str(told[0])
+    assert places(errors) == [("c.yaml", 2, f"targets.t.{key}")]
+    assert names(errors[0].allowed, "{env: ", "{file: ")
+    assert "hunter2" not in str(errors[0])
 
 
 def test_a_literal_secret_is_not_repeated_when_something_else_is_wrong_too() -> None:
-    told = mistakes(f"name: a\n{STORE}{REST}colour: red\n", "targets.store.secret_key=hunter2")
-    assert places(told) == [("c.yaml", 6, "colour"), ("set", None, "targets.store.secret_key")]
-    assert not any("hunter2" in str(mistake) for mistake in told)
+    errors = mistakes(f"name: a\n{STORE}{REST}colour: red\n", "targets.store.secret_key=hunter2")
+    assert places(errors) == [("c.yaml", 6, "colour"), ("set", None, "targets.store.secret_key")]
+    assert not any("hunter2" in str(mistake) for mistake in errors)
 
 
 def test_a_password_inside_an_address_or_a_header_is_refused() -> None:
-    told = mistakes(
+    errors = mistakes(
         "name: a\n"
         "targets:\n"
         "  t: {driver: s3, endpoint: 'http://me:hunter2@store', headers: {X-Auth-Token: hunter2}}\n"
         + REST
     )
-    assert [mistake.key for mistake in told] == ["targets.t.headers", "targets.t.endpoint"]
-    assert names(told[0].actual, '"X-Auth-Token"')
-    assert not any("hunter2" in str(mistake) for mistake in told)
+    assert [mistake.key for mistake in errors] == ["targets.t.headers", "targets.t.endpoint"]
+    assert names(errors[0].actual, '"X-Auth-Token"')
+    assert not any("hunter2" in str(mistake) for mistake in errors)
 
 
 @pytest.mark.parametrize(
@@ -274,11 +274,11 @@ def test_a_password_inside_an_address_or_a_header_is_refused() -> None:
     ],
 )
 def test_what_may_be_a_secret_is_refused_and_not_repeated(setting: str) -> None:
-    told = mistakes(f"name: a\ntargets:\n  t: {{driver: s3, {setting}}}\n{REST}")
+    errors = mistakes(f"name: a\ntargets:\n  t: {{driver: s3, {setting}}}\n{REST}")
     assert f"targets.t.{setting.partition(':')[0]}" in {
-        mistake.key.replace("endpoints", "endpoint") for mistake in told
+        mistake.key.replace("endpoints", "endpoint") for mistake in errors
     }
-    assert not any("hunter2" in str(mistake) for mistake in told)
+    assert not any("hunter2" in str(mistake) for mistake in errors)
 
 
 @pytest.mark.parametrize(
@@ -299,9 +299,9 @@ def test_an_address_that_may_hold_a_secret_is_refused_wherever_it_stands(
     url: str, place: str, text: str
 ) -> None:
     target = "name: a\ntargets: {t: {driver: s3, endpoint: http://s}}\n"
-    told = mistakes(f"{target}{text.format(url)}\n{REST}")
-    assert place in {mistake.key.replace(".0", "") for mistake in told}
-    assert not any("hunter2" in str(mistake) for mistake in told)
+    errors = mistakes(f"{target}{text.format(url)}\n{REST}")
+    assert place in {mistake.key.replace(".0", "") for mistake in errors}
+    assert not any("hunter2" in str(mistake) for mistake in errors)
     parsed(f"{target}{text.format('http://there/probe?module=http_2xx')}\n{REST}")
 
 
@@ -321,26 +321,26 @@ def test_a_secret_may_come_from_the_environment_or_a_file() -> None:
 
 
 def test_what_a_driver_cannot_do_is_refused_with_the_line_of_the_phase() -> None:
-    told = mistakes(
+    errors = mistakes(
         "name: a\ntargets: {t: {driver: file, path: /x}}\n"
         "dataset: {objects: 10, size: 1}\nload: {threads: 1}\n"
         "phases:\n  - put\n  - op: multipart_put\n    part_size: 1\n"
         "  - mix: {get: 1,\n      multi_range_get: 1}\n"
         "    range: 1\n    range_count: 1\n"
     )
-    assert findings(told) == [
+    assert findings(errors) == [
         (7, "phases.1.op", '"multipart_put"'),
         (10, "phases.2.mix.multi_range_get", '"multi_range_get"'),
     ]
-    for mistake in told:
+    for mistake in errors:
         assert names(mistake.allowed, "driver file", 'target "t"', "put, ")
 
 
 def test_an_unknown_driver_is_refused_with_the_known_ones() -> None:
-    told = mistakes(f"name: a\ntargets: {{t: {{driver: s4}}}}\n{REST}")
-    assert findings(told) == [(2, "targets.t.driver", '"s4"')]
-    assert told[0].allowed == ", ".join(DRIVERS)
-    assert names(told[0].hint, '"s3"')
+    errors = mistakes(f"name: a\ntargets: {{t: {{driver: s4}}}}\n{REST}")
+    assert findings(errors) == [(2, "targets.t.driver", '"s4"')]
+    assert errors[0].allowed == ", ".join(DRIVERS)
+    assert names(errors[0].hint, '"s3"')
 
 
 def test_an_operation_as_a_key_of_a_phase_gets_a_hint() -> None:
@@ -353,16 +353,16 @@ def test_an_operation_as_a_key_of_a_phase_gets_a_hint() -> None:
 
 
 def test_a_target_without_a_driver_is_told_what_was_probably_meant() -> None:
-    told = mistakes(f"name: a\ntargets: {{t: {{drivr: s3}}}}\n{REST}")
-    assert findings(told) == [(2, "targets.t.driver", "nothing")]
-    assert names(told[0].hint, '"driver"', '"drivr"')
+    errors = mistakes(f"name: a\ntargets: {{t: {{drivr: s3}}}}\n{REST}")
+    assert findings(errors) == [(2, "targets.t.driver", "nothing")]
+    assert names(errors[0].hint, '"driver"', '"drivr"')
 
 
 def test_a_missing_part_of_the_workload_is_told() -> None:
-    told = mistakes(f"name: a\n{STORE}")
-    assert findings(told) == [(1, "phases", "nothing"), (1, "dataset", "nothing")]
-    told = mistakes(f"name: a\n{STORE}dataset: {{}}\nphases: [put]\n")
-    assert findings(told) == [
+    errors = mistakes(f"name: a\n{STORE}")
+    assert findings(errors) == [(1, "phases", "nothing"), (1, "dataset", "nothing")]
+    errors = mistakes(f"name: a\n{STORE}dataset: {{}}\nphases: [put]\n")
+    assert findings(errors) == [
         (1, "load", "nothing"),
         (3, "dataset.objects", "nothing"),
         (3, "dataset.size", "nothing"),
@@ -370,28 +370,28 @@ def test_a_missing_part_of_the_workload_is_told() -> None:
 
 
 def test_a_wrong_value_in_a_sweep_is_told_at_its_own_place() -> None:
-    told = mistakes(
+    errors = mistakes(
         GOOD
         + "sweep:\n  threads: [1,\n    x]\n  phases.get.iterations: [1, 0]\n  size: [4kb]\n"
         + "  rounds: [1]\n  phases.gett.range: [1]\n"
     )
-    assert findings(told) == [
+    assert findings(errors) == [
         (8, "sweep.threads.1", '"x"'),
         (9, "sweep.phases.get.iterations.1", "0"),
         (10, "sweep.size.0", '"4kb"'),
-        (11, "sweep.rounds", told[3].actual),
+        (11, "sweep.rounds", errors[3].actual),
         (12, "sweep.phases.gett.range.0", '"gett"'),
     ]
 
 
 def test_a_wrong_value_in_a_sweep_is_told_beside_mistakes_that_hide_the_rest() -> None:
     text = GOOD.replace("size: 4KiB", "sise: 4KiB").replace("threads: 4", "threads: 0")
-    told = mistakes(
+    errors = mistakes(
         text
         + "sweep: {size: [4KiB, 4KX], threads: [1, many], phases.get.duration: [1s, soon]}\n"
         + "workloads: [{name: own, sweep: {size: [7Z]}}, {name: other}, 3]\n"
     )
-    keys = [one.key for one in told]
+    keys = [error.key for error in errors]
     assert [key for key in keys if "sweep" in key] == [
         "sweep.size.1",
         "sweep.threads.1",
@@ -412,28 +412,28 @@ def test_a_load_may_come_from_the_sweep_alone() -> None:
 
 
 def test_a_sweep_over_the_same_thing_twice_is_refused() -> None:
-    told = mistakes(GOOD + "sweep: {threads: [1, 2], load.threads: [3]}\n")
-    assert places(told) == [("c.yaml", 6, "sweep.load.threads")]
-    assert names(told[0].actual, "load.threads", " threads")
+    errors = mistakes(GOOD + "sweep: {threads: [1, 2], load.threads: [3]}\n")
+    assert places(errors) == [("c.yaml", 6, "sweep.load.threads")]
+    assert names(errors[0].actual, "load.threads", " threads")
 
 
 def test_rounds_that_write_need_names_of_their_own() -> None:
-    told = mistakes(
+    errors = mistakes(
         f"name: a\n{STORE}dataset: {{objects: 1, size: 1, prefix: same-}}\n"
         "load: {threads: 1}\nrounds: 2\nphases: [put]\n"
     )
-    assert findings(told) == [(3, "dataset.prefix", '"same-"')]
-    assert names(told[0].allowed, "{round}")
+    assert findings(errors) == [(3, "dataset.prefix", '"same-"')]
+    assert names(errors[0].allowed, "{round}")
 
 
 def test_datasets_that_would_share_a_bucket_are_refused() -> None:
-    told = mistakes(
+    errors = mistakes(
         f"name: a\n{STORE}dataset: {{objects: 1, size: 1, buckets: 100, prefix: 'b{{round}}'}}\n"
         "load: {threads: 1}\nrounds: 11\nphases: [put]\n"
     )
-    assert places(told) == [("c.yaml", 3, "dataset.prefix")]
-    assert names(told[0].actual, '"b110"', '"b1"', '"b11"')
-    assert names(told[0].hint, '"bench-{round}-"')
+    assert places(errors) == [("c.yaml", 3, "dataset.prefix")]
+    assert names(errors[0].actual, '"b110"', '"b1"', '"b11"')
+    assert names(errors[0].hint, '"bench-{round}-"')
 
 
 @pytest.mark.parametrize(
@@ -446,12 +446,12 @@ def test_datasets_that_would_share_a_bucket_are_refused() -> None:
     ],
 )
 def test_names_that_s3_has_no_buckets_for_are_refused(prefix: str, allowed: str) -> None:
-    told = mistakes(
+    errors = mistakes(
         f"name: a\n{STORE}dataset: {{objects: 1, size: 1, buckets: 2, prefix: {prefix}}}\n"
         "load: {threads: 1}\nphases: [put]\n"
     )
-    assert [mistake.key for mistake in told] == ["dataset.prefix"]
-    assert allowed in told[0].allowed
+    assert [mistake.key for mistake in errors] == ["dataset.prefix"]
+    assert allowed in errors[0].allowed
 
 
 @pytest.mark.parametrize("prefix", ["bücket-日本-", "Bench_", "٣-"])
@@ -464,36 +464,36 @@ def test_names_that_only_s3_has_no_buckets_for_are_taken(prefix: str) -> None:
 
 
 def test_a_prefix_with_an_unknown_brace_is_refused() -> None:
-    told = mistakes(f"name: a\n{STORE}dataset: {{objects: 1, size: 1, prefix: 'b-{{rond}}-'}}\n")
-    assert findings(told)[0][1:] == ("dataset.prefix", '"b-{rond}-"')
-    assert names(told[0].allowed, "{name}")
+    errors = mistakes(f"name: a\n{STORE}dataset: {{objects: 1, size: 1, prefix: 'b-{{rond}}-'}}\n")
+    assert findings(errors)[0][1:] == ("dataset.prefix", '"b-{rond}-"')
+    assert names(errors[0].allowed, "{name}")
 
 
 def test_objects_too_large_for_one_request_are_refused_with_the_way_out() -> None:
-    told = mistakes(
+    errors = mistakes(
         f"name: a\n{STORE}dataset: {{objects: 1, size: 6GiB}}\nload: {{threads: 1}}\n"
         "phases: [put, {op: multipart_put, name: small, part_size: 1MiB},\n"
         "  {op: multipart_put, name: many, part_size: 5MiB}]\n",
         "dataset.size=60GiB",
     )
-    assert names(told[0].hint, "op: multipart_put", "part_size")
-    assert names(told[1].actual, "1 MiB")
-    assert names(told[1].allowed, "5 MiB", "s3")
-    assert names(told[2].actual, "12288 parts")
-    assert names(told[2].allowed, "10000", "s3")
+    assert names(errors[0].hint, "op: multipart_put", "part_size")
+    assert names(errors[1].actual, "1 MiB")
+    assert names(errors[1].allowed, "5 MiB", "s3")
+    assert names(errors[2].actual, "12288 parts")
+    assert names(errors[2].allowed, "10000", "s3")
 
 
 def test_a_range_that_does_not_fit_the_object_is_refused() -> None:
-    told = mistakes(
+    errors = mistakes(
         f"name: a\n{STORE}dataset: {{objects: 1, size: 4KiB}}\nload: {{threads: 1}}\n"
         "phases: [{op: range_get, range: 8KiB}]\n"
     )
-    assert findings(told) == [(5, "phases.0.range", "8 KiB")]
-    assert names(told[0].allowed, "4 KiB")
+    assert findings(errors) == [(5, "phases.0.range", "8 KiB")]
+    assert names(errors[0].allowed, "4 KiB")
 
 
 def test_mistakes_in_one_of_several_workloads_are_told_where_their_keys_stand() -> None:
-    told = mistakes(
+    errors = mistakes(
         f"name: a\n{STORE}load: {{threads: 1}}\n"
         "dataset: {objects: 1, size: 4KiB}\n"
         "workloads:\n"
@@ -502,12 +502,12 @@ def test_mistakes_in_one_of_several_workloads_are_told_where_their_keys_stand() 
         "    phases: [get]\n"
         "    sweep: {sise: [1]}\n"
     )
-    assert places(told) == [
+    assert places(errors) == [
         ("c.yaml", 6, "workloads.0.phases.0.range"),
         ("c.yaml", 9, "workloads.1.sweep.sise"),
     ]
-    assert told[0].actual == "8 KiB"
-    assert names(told[1].hint, '"size"')
+    assert errors[0].actual == "8 KiB"
+    assert names(errors[1].hint, '"size"')
 
 
 def test_a_list_in_the_place_of_a_value_is_told_with_the_sweep_that_measures_each() -> None:

@@ -74,9 +74,9 @@ def test_a_device_is_only_read_unless_the_campaign_names_it_as_one_to_write() ->
     assert "--readonly" in command
     assert "--direct=1" in command
     writes = "filename: /dev/x, rw: write"
-    told = refused(f"ceilings: [{{kind: device, options: {{{writes}}}}}]")
-    assert 'writes to "/dev/x"' in told
-    assert "allow_write: [/dev/x]" in told
+    message = refused(f"ceilings: [{{kind: device, options: {{{writes}}}}}]")
+    assert 'writes to "/dev/x"' in message
+    assert "allow_write: [/dev/x]" in message
     (step,) = steps(f"ceilings: [{{kind: device, options: {{{writes}}}, allow_write: /dev/x}}]")
     assert "--readonly" not in step["commands"][0]
     assert step["bounds"] == "write"
@@ -117,12 +117,12 @@ def test_what_a_job_file_writes_to_is_seen_in_it(tmp_path: Path) -> None:
 
 
 def test_options_of_fio_that_delete_or_run_something_are_refused() -> None:
-    told = refused(
+    message = refused(
         "ceilings: [{kind: device, options: {filename: /mnt/a, rw: read, unlink: 1,"
         " exec_prerun: 'rm -r /'}}]"
     )
-    assert "unlink" in told
-    assert "exec_prerun" in told
+    assert "unlink" in message
+    assert "exec_prerun" in message
 
 
 @pytest.mark.parametrize(

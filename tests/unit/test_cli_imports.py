@@ -64,9 +64,9 @@ def test_help_imports_no_library_of_numbers() -> None:
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_a_report_for_programs_imports_no_charts(form: str, tmp_path: Path) -> None:
-    found = imported("report", str(write_run(tmp_path / "run")), "-f", form)
-    assert "numpy" in found
-    assert not found & {
+    modules = imported("report", str(write_run(tmp_path / "run")), "-f", form)
+    assert "numpy" in modules
+    assert not modules & {
         "py_mini_racer",
         "resvg_py",
         "pyarrow",
@@ -76,8 +76,8 @@ def test_a_report_for_programs_imports_no_charts(form: str, tmp_path: Path) -> N
 
 
 def test_a_run_imports_no_distributions_and_no_charts(tmp_path: Path) -> None:
-    found = imported("bench", "put", "null", "-n", "10", "-o", str(tmp_path / "run"))
-    assert not found & {"py_mini_racer", "resvg_py", "scipy.stats", "scipy.optimize"}
+    modules = imported("bench", "put", "null", "-n", "10", "-o", str(tmp_path / "run"))
+    assert not modules & {"py_mini_racer", "resvg_py", "scipy.stats", "scipy.optimize"}
 
 
 UNASKED = {

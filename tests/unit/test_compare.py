@@ -61,20 +61,20 @@ def only(found: comparison.Comparison) -> comparison.CaseComparison:
 def test_the_published_times_of_the_flash_are_compared_query_by_query() -> None:
     a = published.find("theflash-ssd").account()
     b = published.find("theflash-ceph").account()
-    found = comparison.compare(a, b)
+    compared = comparison.compare(a, b)
     differing = [
-        one.case["query"]
-        for one in found.comparisons
-        if one.p_holm is not None and one.p_holm < 0.05
+        pair.case["query"]
+        for pair in compared.comparisons
+        if pair.p_holm is not None and pair.p_holm < 0.05
     ]
     assert differing == ["Q01", "Q02", "Q03", "Q04", "Q11", "Q21", "Q22"]
-    verdicts = {str(one.case["query"]): one.verdict for one in found.comparisons}
+    verdicts = {str(pair.case["query"]): pair.verdict for pair in compared.comparisons}
     assert [name for name, verdict in verdicts.items() if verdict == "slower"] == differing
     assert "equivalent" in verdicts.values()
-    assert found.geometric_mean is not None
-    assert found.geometric_mean.ratio == pytest.approx(1.249, abs=5e-4)
-    assert found.geometric_mean.low == pytest.approx(1.216, abs=1.5e-3)
-    assert found.geometric_mean.high == pytest.approx(1.283, abs=1.5e-3)
+    assert compared.geometric_mean is not None
+    assert compared.geometric_mean.ratio == pytest.approx(1.249, abs=5e-4)
+    assert compared.geometric_mean.low == pytest.approx(1.216, abs=1.5e-3)
+    assert compared.geometric_mean.high == pytest.approx(1.283, abs=1.5e-3)
 
 
 def test_the_json_has_ratio_interval_n_method_p_and_verdict_of_every_case() -> None:
@@ -184,13 +184,13 @@ def test_blocks_that_are_needed_follow_from_the_spread_of_those_there_are() -> N
 def test_a_sentence_says_values_ratio_interval_method_n_and_unit() -> None:
     a = arm("A", {"put": rates(3470)}, run="r", is_blocked=True)
     b = arm("B", {"put": rates(10070, seed=2)}, run="r", is_blocked=True)
-    found = comparison.compare(a, b)
-    words = claims.sentence(found, only(found))
+    compared = comparison.compare(a, b)
+    words = claims.sentence(compared, only(compared))
     for part in ("2.89×", "95 % CI", "paired t", "t(9)", "10 blocks", "Holm"):
         assert part in words
     assert "±" not in words
-    noted = replace(only(found), noise_floor=0.018, labels=("SHORT",))
-    beside = claims.sentence(found, noted).removeprefix(words)
+    noted = replace(only(compared), noise_floor=0.018, labels=("SHORT",))
+    beside = claims.sentence(compared, noted).removeprefix(words)
     for fact in ("±1.8%", "SHORT"):
         assert fact in beside
 
@@ -201,20 +201,20 @@ def test_a_sentence_says_values_ratio_interval_method_n_and_unit() -> None:
 )
 def test_with_too_few_trials_there_is_no_claim(n: int, verdict: str, words: str) -> None:
     a, b = arm("a", {"get": rates(100, n=n)}), arm("b", {"get": rates(300, n=n)})
-    found = comparison.compare(a, b)
-    assert only(found).verdict == verdict
-    assert words in claims.sentence(found, only(found))
+    compared = comparison.compare(a, b)
+    assert only(compared).verdict == verdict
+    assert words in claims.sentence(compared, only(compared))
 
 
 def test_two_rounds_are_no_claim_and_their_mean_has_no_interval() -> None:
     account = published.find("hummingbird").account()
-    found = comparison.compare(account.only("Hummingbird"), account.only("Ceph"))
+    compared = comparison.compare(account.only("Hummingbird"), account.only("Ceph"))
     # The two rounds of a case repeat it.
-    assert len(found.comparisons) == 54
-    assert {one.verdict for one in found.comparisons} == {"too few trials"}
-    assert {one.ratio.n_a for one in found.comparisons} == {2}
-    assert found.geometric_mean is not None
-    assert found.geometric_mean.low is None
+    assert len(compared.comparisons) == 54
+    assert {pair.verdict for pair in compared.comparisons} == {"too few trials"}
+    assert {pair.ratio.n_a for pair in compared.comparisons} == {2}
+    assert compared.geometric_mean is not None
+    assert compared.geometric_mean.low is None
 
 
 def test_equal_arms_are_equivalent_only_when_the_interval_is_narrow() -> None:
@@ -231,9 +231,9 @@ def test_equal_arms_are_equivalent_only_when_the_interval_is_narrow() -> None:
 def test_one_case_has_one_ratio_and_several_say_what_mean_theirs_is() -> None:
     uneven = [100.0, 100.0, 100.0, 100.0, 400.0]
     a, b = arm("a", {"get": rates(100)}), arm("b", {"get": uneven})
-    found = comparison.compare(a, b)
-    assert found.geometric_mean == only(found).ratio
-    assert only(found).b / only(found).a == pytest.approx(only(found).ratio.ratio)
+    compared = comparison.compare(a, b)
+    assert compared.geometric_mean == only(compared).ratio
+    assert only(compared).b / only(compared).a == pytest.approx(only(compared).ratio.ratio)
     two = comparison.compare(
         arm("a", {"get": rates(100), "put": rates(100)}),
         arm("b", {"get": uneven, "put": uneven}),
@@ -252,14 +252,14 @@ def test_a_void_trial_voids_the_comparison_and_is_left_out_of_the_mean() -> None
         else measurement
         for measurement in b.measurements
     )
-    found = comparison.compare(a, replace(b, measurements=spoilt))
-    verdicts = {str(one.case["operation"]): one.verdict for one in found.comparisons}
+    compared = comparison.compare(a, replace(b, measurements=spoilt))
+    verdicts = {str(pair.case["operation"]): pair.verdict for pair in compared.comparisons}
     assert verdicts == {"get": "void", "put": "faster"}
-    assert found.geometric_mean is not None
-    assert found.geometric_mean.ratio == pytest.approx(2, rel=0.05)
-    void = next(one for one in found.comparisons if one.verdict == "void")
+    assert compared.geometric_mean is not None
+    assert compared.geometric_mean.ratio == pytest.approx(2, rel=0.05)
+    void = next(pair for pair in compared.comparisons if pair.verdict == "void")
     (reason,) = claims.reasons([void])
-    assert f"Void: {reason}" in claims.sentence(found, void)
+    assert f"Void: {reason}" in claims.sentence(compared, void)
 
 
 def with_control(name: str, factor: float) -> Account:
@@ -274,9 +274,9 @@ def with_control(name: str, factor: float) -> Account:
 def test_a_difference_within_that_of_a_against_a_is_refused() -> None:
     both = with_control("a", 1.04)
     b = arm("b", {"get": rates(103, 0.003, seed=4)})
-    found = comparison.compare(replace(both.only("a"), identical=()), b)
-    assert only(found).verdict == "faster"
-    assert not found.has_control
+    compared = comparison.compare(replace(both.only("a"), identical=()), b)
+    assert only(compared).verdict == "faster"
+    assert not compared.has_control
     held = replace(both.only("a", "twin"), name="a")
     with_b = replace(
         both, measurements=(*held.measurements, *b.measurements), identical=(("a", "twin"),)
@@ -310,10 +310,10 @@ def test_holm_is_over_all_cases_of_the_comparison() -> None:
 def test_fields_that_differ_refuse_the_ratio_and_are_named() -> None:
     a = arm("a", {"get": rates(100)}, comparable={"a": {"verify": 1.0, "tls": False}})
     b = arm("b", {"get": rates(200)}, comparable={"b": {"verify": 0.0, "tls": False}})
-    found = comparison.compare(a, b)
-    assert found.comparisons == ()
-    assert found.geometric_mean is None
-    assert [str(one) for one in found.refused] == ["verify: 1.0 and 0.0"]
+    compared = comparison.compare(a, b)
+    assert compared.comparisons == ()
+    assert compared.geometric_mean is None
+    assert [str(one) for one in compared.refused] == ["verify: 1.0 and 0.0"]
     insisted = comparison.compare(a, b, is_insisted=True)
     assert insisted.is_overridden
     assert only(insisted).labels == ("NONCOMPARABLE",)
@@ -322,11 +322,11 @@ def test_fields_that_differ_refuse_the_ratio_and_are_named() -> None:
 def test_settings_that_differ_within_one_run_are_what_is_compared() -> None:
     a = arm("a", {"get": rates(100)}, run="r", comparable={"a": {"setting tls": "on"}})
     b = arm("b", {"get": rates(200)}, run="r", comparable={"b": {"setting tls": "off"}})
-    found = comparison.compare(a, b)
-    (factor,) = found.factors
+    compared = comparison.compare(a, b)
+    (factor,) = compared.factors
     assert (factor.field, factor.a, factor.b) == ("setting tls", "on", "off")
-    assert found.refused == ()
-    assert only(found).verdict == "faster"
+    assert compared.refused == ()
+    assert only(compared).verdict == "faster"
 
 
 def test_targets_of_one_name_are_matched_when_there_are_several() -> None:
@@ -340,18 +340,18 @@ def test_targets_of_one_name_are_matched_when_there_are_several() -> None:
             replace(measurement, value=2 * measurement.value) for measurement in both.measurements
         ),
     )
-    found = comparison.compare(both, after)
-    assert [one.ratio.ratio for one in found.comparisons] == [pytest.approx(2)] * 2
-    assert [one.target for one in found.comparisons] == ["x", "y"]
+    compared = comparison.compare(both, after)
+    assert [pair.ratio.ratio for pair in compared.comparisons] == [pytest.approx(2)] * 2
+    assert [pair.target for pair in compared.comparisons] == ["x", "y"]
 
 
 def test_cases_without_a_partner_are_listed_and_none_in_common_is_refused() -> None:
     a = arm("a", {"get": rates(1), "put": rates(1)})
     b = arm("b", {"get": rates(1), "list": rates(1)})
-    found = comparison.compare(a, b)
-    assert [case["operation"] for case in found.only_a] == ["put"]
-    assert [case["operation"] for case in found.only_b] == ["list"]
-    assert found.refused == ()
+    compared = comparison.compare(a, b)
+    assert [case["operation"] for case in compared.only_a] == ["put"]
+    assert [case["operation"] for case in compared.only_b] == ["list"]
+    assert compared.refused == ()
     apart = comparison.compare(a, arm("b", {"list": rates(1)}))
     (refused,) = apart.refused
     assert (refused.field, refused.a, refused.b) == ("operation", "get, put", "list")
@@ -378,11 +378,11 @@ def test_a_declared_factor_is_compared_and_no_longer_tells_cases_apart() -> None
     b = with_threads(arm("b", {"get": rates(200)}, comparable={"b": other}), 8)
     refused = comparison.compare(a, b)
     assert [one.field for one in refused.refused] == ["threads", "get: load.threads"]
-    found = comparison.compare(a, b, factors=["threads"])
-    assert found.refused == ()
-    assert str(found.factors[0]) == "threads: 4 and 8"
-    assert only(found).verdict == "faster"
-    assert "threads" not in only(found).case
+    compared = comparison.compare(a, b, factors=["threads"])
+    assert compared.refused == ()
+    assert str(compared.factors[0]) == "threads: 4 and 8"
+    assert only(compared).verdict == "faster"
+    assert "threads" not in only(compared).case
     with pytest.raises(InputError, match="threads: 8, 16"):
         comparison.compare(a, with_threads(b, 8, 16), factors=["threads"])
 
@@ -390,9 +390,9 @@ def test_a_declared_factor_is_compared_and_no_longer_tells_cases_apart() -> None
 def test_a_factor_excuses_no_other_difference() -> None:
     a = arm("a", {"get": rates(100)}, comparable={"a": {"w get: verify": 1.0, "loadstone": "1"}})
     b = arm("b", {"get": rates(200)}, comparable={"b": {"w get: verify": 0.0, "loadstone": "2"}})
-    found = comparison.compare(a, b, factors=["loadstone"])
-    assert [factor.field for factor in found.factors] == ["loadstone"]
-    assert [one.field for one in found.refused] == ["get: verify"]
+    compared = comparison.compare(a, b, factors=["loadstone"])
+    assert [factor.field for factor in compared.factors] == ["loadstone"]
+    assert [one.field for one in compared.refused] == ["get: verify"]
     assert comparison.compare(a, b, factors=["loadstone", "verify"]).refused == ()
 
 
@@ -401,8 +401,8 @@ def test_the_effect_of_chance_on_a_against_a_stays_at_its_rate() -> None:
     for seed in range(40):
         a = arm("a", {f"op{i}": rates(100, 0.05, seed=seed * 20 + i) for i in range(10)})
         b = arm("b", {f"op{i}": rates(100, 0.05, seed=90_000 + seed * 20 + i) for i in range(10)})
-        found = comparison.compare(a, b)
-        claims += any(one.verdict in ("faster", "slower") for one in found.comparisons)
+        compared = comparison.compare(a, b)
+        claims += any(pair.verdict in ("faster", "slower") for pair in compared.comparisons)
     # Of 40 families at 5 % each, more than six claims would come up once in a hundred times.
     assert claims <= 6
 
@@ -418,7 +418,7 @@ def test_two_runs_are_compared_from_their_folders_and_refused_when_they_differ(
     assert main(["compare", str(first), str(second), "-f", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert len(document["comparisons"]) == 6
-    assert {one["n"] for one in document["comparisons"]} == {5}
+    assert {pair["n"] for pair in document["comparisons"]} == {5}
     assert document["geometric_mean"]["ratio"] == pytest.approx(1)
     assert document["refused"] == []
     assert not document["one_run"]
@@ -472,7 +472,7 @@ def test_a_run_is_held_against_the_cases_of_a_published_report_that_are_named(
     said += ["--only", "operation=download", "--only", "size=4096", "--only", "threads=8"]
     assert main(["compare", run, "published:cern", *said, "-f", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    assert [one["case"]["threads"] for one in document["comparisons"]] == [8]
+    assert [pair["case"]["threads"] for pair in document["comparisons"]] == [8]
     assert {"field": "workload", "a": "download", "b": "downloads of 4 KB"} in document["factors"]
     assert main(["compare", run, "published:cern", "--only", "threads"]) == 1
     assert "nodes=5" in capfd.readouterr().err
@@ -494,7 +494,7 @@ def test_two_files_of_one_tool_are_compared_whatever_they_are_called(
         names.append(f"rados-bench:{tmp_path / name}")
     assert main(["compare", *names, "-f", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    assert [one["ratio"] for one in document["comparisons"]] == [1.0]
+    assert [pair["ratio"] for pair in document["comparisons"]] == [1.0]
     assert document["refused"] == []
 
 

@@ -38,18 +38,19 @@ def found() -> comparison.Comparison:
 
 
 def test_each_type_has_its_rows_and_a_correction_of_its_own(found: comparison.Comparison) -> None:
-    assert [one.case["operation"] for one in found.comparisons] == ["READ (users)"]
+    assert [pair.case["operation"] for pair in found.comparisons] == ["READ (users)"]
     by_type = found.by_user_type
     assert by_type is not None
     verdicts = {
-        (one.case["user_type"], one.case["operation"]): one.verdict for one in by_type.comparisons
+        (pair.case["user_type"], pair.case["operation"]): pair.verdict
+        for pair in by_type.comparisons
     }
     assert verdicts["readers", "READ (users)"] == "faster"
     assert verdicts["writers", "READ (users)"] in ("equivalent", "not resolved")
     assert {kind for kind, _ in verdicts} == set(TYPES)
     (reading,) = (
-        one for one in by_type.comparisons
-        if (one.case["user_type"], one.case.get("space")) == ("readers", "inbox")
+        pair for pair in by_type.comparisons
+        if (pair.case["user_type"], pair.case.get("space")) == ("readers", "inbox")
     )  # fmt: skip
     assert reading.ratio.ratio == pytest.approx(1.5, rel=0.03)
     # ALL is the sum of others, so that there is no mean over the rows.

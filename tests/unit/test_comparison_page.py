@@ -93,8 +93,8 @@ def test_arms_without_a_case_in_common_are_an_error(tmp_path, capsys):
 
 def test_a_page_without_a_ratio_says_why_first(found):
     spoilt = tuple(
-        replace(one, verdict="void", reasons=("CLIENT_NIC",), p_holm=0.04)
-        for one in found.comparisons
+        replace(pair, verdict="void", reasons=("CLIENT_NIC",), p_holm=0.04)
+        for pair in found.comparisons
     )
     void = replace(found, comparisons=spoilt, geometric_mean=None)
     text = render_comparisons([void], ()).decode()

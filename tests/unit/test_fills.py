@@ -59,11 +59,11 @@ def outline(plan: Plan) -> list[tuple[Any, ...]]:
     """Return the phase of each trial, its level and how much a fill writes."""
     return [
         (
-            one.phase,
-            one.document["case"]["parameters"].get("fill_percent"),
-            *((one.document["stop"]["requests"],) if one.phase == "fill" else ()),
+            planned.phase,
+            planned.document["case"]["parameters"].get("fill_percent"),
+            *((planned.document["stop"]["requests"],) if planned.phase == "fill" else ()),
         )
-        for one in plan.trials
+        for planned in plan.trials
     ]
 
 
@@ -84,10 +84,14 @@ def test_levels_rise_and_each_writes_only_the_rest() -> None:
 
 def test_every_block_begins_with_the_lowest_level_again() -> None:
     plan = plan_of("blocks: 2\nsweep: {fill: [0%, 30%]}")
-    measured = [one.document["case"]["parameters"]["fill_percent"] for one in plan.trials
-                if one.phase == "get"]  # fmt: skip
+    measured = [planned.document["case"]["parameters"]["fill_percent"] for planned in plan.trials
+                if planned.phase == "get"]  # fmt: skip
     assert measured == [0, 30, 0, 30]
-    fills = [one.document["dataset"]["bucket_prefix"] for one in plan.trials if one.phase == "fill"]
+    fills = [
+        planned.document["dataset"]["bucket_prefix"]
+        for planned in plan.trials
+        if planned.phase == "fill"
+    ]
     assert len(set(fills)) == 2
     assert all(not fill.startswith(other) for fill in fills for other in fills if fill != other)
 
@@ -100,13 +104,15 @@ def test_what_a_store_holds_already_counts() -> None:
 
 
 def test_bytes_need_no_size_and_a_share_does() -> None:
-    (filled,) = [one for one in plan_of("fill: 7GiB", stores={}).trials if one.phase == "fill"]
+    (filled,) = [
+        planned for planned in plan_of("fill: 7GiB", stores={}).trials if planned.phase == "fill"
+    ]
     assert filled.document["stop"]["requests"] == 7
     assert filled.document["case"]["parameters"]["fill_bytes"] == 7 * GIB
-    said = refused("fill: 30%", stores={})
-    assert "30%" in said
-    assert "target a" in said
-    assert "such as 500GiB" in said
+    message = refused("fill: 30%", stores={})
+    assert "30%" in message
+    assert "target a" in message
+    assert "such as 500GiB" in message
 
 
 def test_a_store_is_never_filled_to_the_brim() -> None:
@@ -139,17 +145,17 @@ def test_a_plan_counts_the_bytes_and_the_space_of_its_fills() -> None:
 
 def test_a_fill_that_was_cut_off_is_made_again_and_one_that_was_not_stays() -> None:
     plan = plan_of("sweep: {fill: [0%, 30%]}")
-    numbers = {one.phase: one.id for one in plan.trials if one.phase == "fill"}
-    before = [one.id for one in plan.trials if one.id < numbers["fill"]]
+    numbers = {planned.phase: planned.id for planned in plan.trials if planned.phase == "fill"}
+    before = [planned.id for planned in plan.trials if planned.id < numbers["fill"]]
     again = resume(plan, before, [*before, numbers["fill"]])
-    assert [one.phase for one in again.trials[:3]] == ["clean-up", "fill", "put"]
+    assert [planned.phase for planned in again.trials[:3]] == ["clean-up", "fill", "put"]
     after = resume(plan, [*before, numbers["fill"]], [*before, numbers["fill"]])
-    assert [one.phase for one in after.trials] == ["put", "get", "clean-up", "clean-up"]
+    assert [planned.phase for planned in after.trials] == ["put", "get", "clean-up", "clean-up"]
 
 
 def test_what_an_ended_run_left_of_a_fill_is_found_to_be_cleaned() -> None:
     plan = plan_of("fill: 30%")
-    (filled,) = [one.document for one in plan.trials if one.phase == "fill"]
+    (filled,) = [planned.document for planned in plan.trials if planned.phase == "fill"]
     (left,) = remains(plan.documents(), {filled["id"]: {}}, DRIVERS)
     assert left.clean_up["dataset"]["bucket_prefix"] == filled["dataset"]["bucket_prefix"]
     assert left.clean_up["dataset"]["objects"] == 30

@@ -44,23 +44,23 @@ def in_turns(path, *, blocks=6, rounds=1, rate_of=None):
 
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_targets_that_took_turns_have_a_paired_ratio_with_its_interval(tmp_path, rounds):
-    found = first_screen(in_turns(tmp_path / "run", rounds=rounds))
-    of = found.ratio.of
-    assert (found.ratio.over.target, found.ratio.under.target) == ("other", "one")
+    screen = first_screen(in_turns(tmp_path / "run", rounds=rounds))
+    of = screen.ratio.of
+    assert (screen.ratio.over.target, screen.ratio.under.target) == ("other", "one")
     # A block is a pair, however many rounds are in it.
     assert (of.verdict, of.ratio.n_a, of.ratio.is_paired) == ("faster", 6, True)
     assert of.ratio.low <= of.ratio.ratio <= of.ratio.high
-    assert re.match(r"other\b.* 3\.03× .*\bget\b.*\bone\b", found.sentence)
+    assert re.match(r"other\b.* 3\.03× .*\bget\b.*\bone\b", screen.sentence)
 
 
 def test_a_printed_ratio_is_that_of_the_printed_rates(tmp_path):
-    found = first_screen(in_turns(tmp_path / "run"))
-    of = found.ratio.of
+    screen = first_screen(in_turns(tmp_path / "run"))
+    of = screen.ratio.of
     assert of.ratio.ratio == pytest.approx(of.b / of.a)
-    assert of.b == pytest.approx(found.ratio.over.requests_per_s)
-    assert of.a == pytest.approx(found.ratio.under.requests_per_s)
+    assert of.b == pytest.approx(screen.ratio.over.requests_per_s)
+    assert of.a == pytest.approx(screen.ratio.under.requests_per_s)
     for rate in (of.a, of.b):
-        assert units.format_rate(rate) in found.sentence
+        assert units.format_rate(rate) in screen.sentence
 
 
 def test_of_blocks_that_one_target_lacks_neither_number_is_shown(tmp_path):
@@ -68,16 +68,16 @@ def test_of_blocks_that_one_target_lacks_neither_number_is_shown(tmp_path):
     for file in path.glob("*/0012.*"):
         file.unlink()
     findings = analyse(read_run(path))
-    found = headline_of(findings, answer_of(findings))
-    of = found.ratio.of
-    assert (of.ratio.n_a, found.ratio.over.rate.n, found.ratio.under.rate.n) in (
+    headline = headline_of(findings, answer_of(findings))
+    of = headline.ratio.of
+    assert (of.ratio.n_a, headline.ratio.over.rate.n, headline.ratio.under.rate.n) in (
         (5, 5, 6),
         (5, 6, 5),
     )
     assert of.ratio.ratio == pytest.approx(of.b / of.a)
-    assert units.format_rate(of.a) in found.sentence
-    assert units.format_rate(of.b) in found.sentence
-    assert "5 common blocks" in found.sentence
+    assert units.format_rate(of.a) in headline.sentence
+    assert units.format_rate(of.b) in headline.sentence
+    assert "5 common blocks" in headline.sentence
 
 
 def test_without_a_ratio_the_rates_are_those_of_the_table(tmp_path):
@@ -104,35 +104,35 @@ def test_the_headline_claims_what_compare_claims(tmp_path):
     for folder, verdict in ((path, "not resolved"), (few, "too few trials")):
         account = read_account(read_run(folder))
         compared = compare(account.only("one"), account.only("other")).comparisons[0]
-        found = first_screen(folder)
-        assert (found.ratio.of.verdict, compared.verdict) == (verdict, verdict)
-        assert not found.ratio.is_claimed
-        assert "reached" not in found.sentence
-        assert "×" not in found.sentence + found.tiles[1].value
+        screen = first_screen(folder)
+        assert (screen.ratio.of.verdict, compared.verdict) == (verdict, verdict)
+        assert not screen.ratio.is_claimed
+        assert "reached" not in screen.sentence
+        assert "×" not in screen.sentence + screen.tiles[1].value
 
 
 def test_targets_whose_rounds_ran_one_after_the_other_are_no_pairs(tmp_path):
     """Rounds repeat a target's phases: in between, the other one waits."""
-    found = first_screen(write_rounds(tmp_path / "run", seconds=4))
-    assert (found.ratio.over.target, found.ratio.under.target) == ("hummingbird", "ceph")
-    assert (found.ratio.of.verdict, found.ratio.of.ratio.is_paired) == ("too few trials", False)
-    assert ratio_words(found.ratio) in found.sentence
-    assert ratio_words(found.ratio) in found.tiles[1].note
-    keys = [tile.key for tile in found.tiles]
+    screen = first_screen(write_rounds(tmp_path / "run", seconds=4))
+    assert (screen.ratio.over.target, screen.ratio.under.target) == ("hummingbird", "ceph")
+    assert (screen.ratio.of.verdict, screen.ratio.of.ratio.is_paired) == ("too few trials", False)
+    assert ratio_words(screen.ratio) in screen.sentence
+    assert ratio_words(screen.ratio) in screen.tiles[1].note
+    keys = [tile.key for tile in screen.tiles]
     assert keys == ["rate", "ratio", "p99", "failed", "confidence"]
-    assert found.tiles[1].name == "hummingbird ÷ ceph"
-    assert {"get"} <= set(found.tiles[0].name.split()) & set(found.tiles[2].name.split())
+    assert screen.tiles[1].name == "hummingbird ÷ ceph"
+    assert {"get"} <= set(screen.tiles[0].name.split()) & set(screen.tiles[2].name.split())
 
 
 def test_one_trial_of_each_target_is_no_claim(tmp_path):
     folder = Folder(tmp_path / "run", "two", seconds=4)
     folder.add(trial(1, "one", "get"), 100)
     folder.add(trial(2, "other", "get"), 250)
-    found = first_screen(closed(folder))
-    assert found.ratio.of.verdict == "single trial"
-    assert ratio_words(found.ratio) in found.sentence
-    assert "2.5" not in found.sentence
-    assert found.confidence == 1
+    screen = first_screen(closed(folder))
+    assert screen.ratio.of.verdict == "single trial"
+    assert ratio_words(screen.ratio) in screen.sentence
+    assert "2.5" not in screen.sentence
+    assert screen.confidence == 1
 
 
 def test_what_limits_two_targets_is_said_once(tmp_path):
@@ -141,19 +141,19 @@ def test_what_limits_two_targets_is_said_once(tmp_path):
     for number, target in enumerate(("one", "other"), start=1):
         document = trial(number, target, "get")
         folder.write(document, trial_rows(document, 100 * number, 4), changes=busy)
-    found = first_screen(closed(folder))
-    assert found.ratio.of.verdict == "no ratio"
-    limits = {one.limit_words for one in (found.ratio.over, found.ratio.under)}
-    assert [found.sentence.count(limit) for limit in limits] == [1]
+    screen = first_screen(closed(folder))
+    assert screen.ratio.of.verdict == "no ratio"
+    limits = {one.limit_words for one in (screen.ratio.over, screen.ratio.under)}
+    assert [screen.sentence.count(limit) for limit in limits] == [1]
 
 
 def test_a_sweep_has_its_knee_instead_of_a_ratio(tmp_path):
-    found = first_screen(write_sweep(tmp_path / "run", seconds=4))
-    assert found.ratio is None
-    assert found.best.parameters["threads"] == 16
-    assert "12 threads" in found.sentence
-    assert "knee" in found.sentence.lower()
-    assert found.tiles[1].key == "knee"
+    screen = first_screen(write_sweep(tmp_path / "run", seconds=4))
+    assert screen.ratio is None
+    assert screen.best.parameters["threads"] == 16
+    assert "12 threads" in screen.sentence
+    assert "knee" in screen.sentence.lower()
+    assert screen.tiles[1].key == "knee"
 
 
 def test_a_target_without_a_good_request_is_named_with_what_came_back(tmp_path):
@@ -166,19 +166,19 @@ def test_a_target_without_a_good_request_is_named_with_what_came_back(tmp_path):
         [row for row in rows if row["outcome"] != "ok"],
         changes={"error_examples": {"connect": "connection refused"}},
     )
-    found = first_screen(closed(folder))
-    assert [one.target for one in found.failed] == ["other"]
-    assert re.match(r"other\b.*\b200 × connect: connection refused\. one\b", found.sentence)
-    assert found.tiles[-2].is_bad
+    screen = first_screen(closed(folder))
+    assert [one.target for one in screen.failed] == ["other"]
+    assert re.match(r"other\b.*\b200 × connect: connection refused\. one\b", screen.sentence)
+    assert screen.tiles[-2].is_bad
 
 
 def test_a_run_without_results_has_a_sentence_and_no_confidence(tmp_path):
     folder = Folder(tmp_path / "run", "nothing", seconds=4)
     folder.skip(trial(1, "one", "get"))
-    found = first_screen(closed(folder))
-    assert found.standing == "void"
-    assert found.confidence == 0
-    assert "no result" in found.sentence
+    screen = first_screen(closed(folder))
+    assert screen.standing == "void"
+    assert screen.confidence == 0
+    assert "no result" in screen.sentence
 
 
 def broken_round(tmp_path, rounds):
@@ -225,19 +225,19 @@ def test_what_goes_beside_void_reads_and_writes_is_no_headline(tmp_path):
     folder = Folder(tmp_path / "run", "void", seconds=4)
     void_trial(folder, 1, "get")
     folder.add(trial(2, "ceph", "head"), 3)
-    found = first_screen(closed(folder))
-    assert found.best is None
-    assert found.standing == "void"
-    assert "3.00/s" not in found.sentence
+    screen = first_screen(closed(folder))
+    assert screen.best is None
+    assert screen.standing == "void"
+    assert "3.00/s" not in screen.sentence
 
 
 def test_an_operation_without_a_result_is_named_beside_the_best(tmp_path):
     folder = Folder(tmp_path / "run", "void", seconds=4)
     void_trial(folder, 1, "put")
     folder.add(trial(2, "ceph", "get"), 100)
-    found = first_screen(closed(folder))
-    assert found.best.operation == "get"
-    assert re.search(r"\bNo result\b.*\bput\b", found.sentence)
+    screen = first_screen(closed(folder))
+    assert screen.best.operation == "get"
+    assert re.search(r"\bNo result\b.*\bput\b", screen.sentence)
 
 
 def test_a_void_trial_leaves_the_other_rounds_paired(tmp_path):
@@ -247,9 +247,9 @@ def test_a_void_trial_leaves_the_other_rounds_paired(tmp_path):
         if round_ < 3:
             folder.add(trial(2 * round_ + 1, "other", "get", round=round_), 200 + 5 * round_)
     void_trial(folder, 7, "get", target="other", round=3)
-    found = first_screen(closed(folder))
-    assert (found.ratio.of.ratio.n_a, found.ratio.of.ratio.is_paired) == (2, True)
-    assert found.ratio.of.ratio.ratio == pytest.approx((205 / 101 * 210 / 102) ** 0.5, rel=0.01)
+    screen = first_screen(closed(folder))
+    assert (screen.ratio.of.ratio.n_a, screen.ratio.of.ratio.is_paired) == (2, True)
+    assert screen.ratio.of.ratio.ratio == pytest.approx((205 / 101 * 210 / 102) ** 0.5, rel=0.01)
 
 
 def test_a_search_that_is_not_over_has_no_failed_target(tmp_path):
@@ -258,6 +258,6 @@ def test_a_search_that_is_not_over_has_no_failed_target(tmp_path):
     findings = analyse(cut)
     (search,) = findings.searches
     assert not search.is_over
-    found = headline_of(findings, answer_of(findings))
-    assert found.failed == ()
-    assert found.sentence == f"{search.name}: {describe_answer(search)}."
+    headline = headline_of(findings, answer_of(findings))
+    assert headline.failed == ()
+    assert headline.sentence == f"{search.name}: {describe_answer(search)}."

@@ -107,14 +107,16 @@ def test_a_rate_is_of_each_host_unless_the_campaign_says_otherwise() -> None:
 
 def test_the_number_of_hosts_is_swept_like_any_parameter() -> None:
     documents = planned(CAMPAIGN, "sweep={hosts: [1, 2, 4]}")
-    measured = [one for one in documents if one["measured"] and one["phase"] == "put"]
+    measured = [
+        document for document in documents if document["measured"] and document["phase"] == "put"
+    ]
     found = {one["case"]["parameters"]["hosts"]: one["load"]["clients"] for one in measured}
     assert found == {1: 3, 2: 6, 4: 12}
 
 
 def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
     documents = planned(CAMPAIGN.replace("hosts: {launch: local, count: 4}\n", ""))
-    assert all("hosts" not in one for one in documents)
+    assert all("hosts" not in document for document in documents)
     assert documents[0]["load"]["clients"] == 3
 
 
@@ -215,7 +217,9 @@ def test_what_removes_a_dataset_is_done_by_one_host() -> None:
 def test_failures_are_counted_over_all_hosts() -> None:
     document = whole(hosts=2) | {"on_error": {"action": "stop", "limit": 5}}
     shares = divide(document, ["a", "b"]).shares
-    assert all(one["on_error"] == {"action": "continue", "limit": None} for one in shares.values())
+    assert all(
+        share["on_error"] == {"action": "continue", "limit": None} for share in shares.values()
+    )
 
 
 def whole(

@@ -57,9 +57,9 @@ def limit(**given: object) -> str:
 
 
 def test_without_anything_observed_nothing_is_claimed() -> None:
-    found = decide(Observed(point=HERE))
-    assert (found.limit, found.grade) == ("UNDETERMINED", None)
-    assert found.effect == "none"
+    decision = decide(Observed(point=HERE))
+    assert (decision.limit, decision.grade) == ("UNDETERMINED", None)
+    assert decision.effect == "none"
 
 
 def test_loads_with_more_or_less_in_the_page_cache_are_not_compared() -> None:
@@ -76,12 +76,12 @@ def test_loads_with_more_or_less_in_the_page_cache_are_not_compared() -> None:
         alike, apart = step(low, low, 1010), step(low, high, 1010)
         assert (alike.is_saturated, apart.is_flat, apart.is_slower) == (True, False, None)
         assert step(low, None, 2000).is_rise, "what was not seen excludes nothing"
-        found = decide(
+        decision = decide(
             Observed(
                 point=replace(HERE, cached=low), higher=replace(FLAT, cached=high), **IDLE_CLIENT
             )
         )
-        assert (found.limit, found.next[1]) == ("UNDETERMINED", NEXT["cold"][1].format())
+        assert (decision.limit, decision.next[1]) == ("UNDETERMINED", NEXT["cold"][1].format())
 
 
 def test_what_the_client_s_memory_answers_is_no_limit_of_the_target() -> None:
@@ -160,15 +160,15 @@ def test_losses_support_the_path_and_a_ceiling_with_room_refutes_it() -> None:
 
 
 def test_two_limits_that_stand_are_both_named() -> None:
-    found = decide(Observed(point=HERE, flags=CPU, server={"cpu": 0.99}))
-    assert (found.limit, found.also) == ("INSTRUMENT_CPU", ("TARGET_CPU",))
-    assert found.effect == "bound"
+    decision = decide(Observed(point=HERE, flags=CPU, server={"cpu": 0.99}))
+    assert (decision.limit, decision.also) == ("INSTRUMENT_CPU", ("TARGET_CPU",))
+    assert decision.effect == "bound"
     # A share of the null target's rate is no second cause: it is the same client.
-    found = decide(Observed(point=HERE, flags=CPU, null_rate=1100.0))
-    assert (found.limit, found.also, found.grade) == ("INSTRUMENT_CPU", (), "B")
+    decision = decide(Observed(point=HERE, flags=CPU, null_rate=1100.0))
+    assert (decision.limit, decision.also, decision.grade) == ("INSTRUMENT_CPU", (), "B")
     # Refused clients ask again at once, and are busy by that.
-    found = decide(Observed(point=HERE, flags=CPU, throttled=0.5))
-    assert (found.limit, found.also) == ("TARGET_THROTTLED", ())
+    decision = decide(Observed(point=HERE, flags=CPU, throttled=0.5))
+    assert (decision.limit, decision.also) == ("TARGET_THROTTLED", ())
 
 
 def test_a_full_resource_outranks_more_load_that_brings_more() -> None:
@@ -181,8 +181,8 @@ def test_a_full_resource_outranks_more_load_that_brings_more() -> None:
 
 def test_one_full_core_of_many_is_seen() -> None:
     flat = {"higher": FLAT, **IDLE_CLIENT, "ceilings": path(0.5)}
-    seen = decide(Observed(point=HERE, server={"cpu": 0.125, "core": 1.0}, **flat))  # type: ignore[arg-type]
-    assert (seen.limit, seen.grade) == ("TARGET_CPU", "B")
+    decision = decide(Observed(point=HERE, server={"cpu": 0.125, "core": 1.0}, **flat))  # type: ignore[arg-type]
+    assert (decision.limit, decision.grade) == ("TARGET_CPU", "B")
     assert limit(server={"cpu": 0.5, "core": 0.85}, **flat) == "TARGET_SOFTWARE"
     # All are busy: that the busiest of them is busier still refutes nothing.
     assert limit(server={"cpu": 0.85, "core": 0.88}, **flat) == "TARGET_CPU"
@@ -198,9 +198,9 @@ def test_packets_that_the_target_drops_outweigh_the_mean_use_of_its_card() -> No
 def test_a_load_that_a_lower_one_passed_says_nothing_of_more_load() -> None:
     rise = {"higher": LoadPoint(load=128, rate=2000)}
     assert limit(**rise) == "NOT_SATURATED"
-    found = decide(Observed(point=HERE, best_below=1950.0, **rise))
-    assert found.limit == "UNDETERMINED"
-    assert "--set blocks=6" in found.next[1]
+    decision = decide(Observed(point=HERE, best_below=1950.0, **rise))
+    assert decision.limit == "UNDETERMINED"
+    assert "--set blocks=6" in decision.next[1]
 
 
 def test_a_ceiling_that_was_passed_or_fell_proves_nothing() -> None:
@@ -215,8 +215,8 @@ def test_a_ceiling_that_was_passed_or_fell_proves_nothing() -> None:
 
 def test_a_resource_that_is_busy_while_more_clients_bring_more_is_named_beside() -> None:
     rise = {"higher": LoadPoint(load=128, rate=1400, time_s=0.09), "flags": CPU, "occupied": 0.6}
-    found = decide(Observed(point=HERE, **rise))  # type: ignore[arg-type]
-    assert (found.limit, found.also) == ("NOT_SATURATED", ("INSTRUMENT_CPU",))
+    decision = decide(Observed(point=HERE, **rise))  # type: ignore[arg-type]
+    assert (decision.limit, decision.also) == ("NOT_SATURATED", ("INSTRUMENT_CPU",))
     # At the highest load nothing shows that more would come, and a thread that is idle for much of
     # the time after a steep rise is not what holds it.
     steep = {"lower": LoadPoint(load=32, rate=600, time_s=0.053), "flags": CPU}
@@ -242,18 +242,18 @@ def test_a_device_that_always_has_work_is_named_where_nothing_else_is() -> None:
     assert (both.limit, both.also) == ("TARGET_CPU", ())
     # One that serves many requests at once may have room or not; its ceiling would tell.
     flat = {"higher": FLAT, **IDLE_CLIENT}
-    found = decide(Observed(point=HERE, server={"device": 0.99}, ceilings=path(0.5), **flat))  # type: ignore[arg-type]
-    assert found.limit == "TARGET"
-    assert "kind: device" in found.next[1]
+    decision = decide(Observed(point=HERE, server={"device": 0.99}, ceilings=path(0.5), **flat))  # type: ignore[arg-type]
+    assert decision.limit == "TARGET"
+    assert "kind: device" in decision.next[1]
     room = {**path(0.5), "TARGET_DISK": CeilingUse(name="device", share=0.3, share_max=0.3)}
     assert limit(server={"device": 0.99}, ceilings=room, **flat) == "TARGET_SOFTWARE"
 
 
 def test_clients_that_are_all_in_a_request_may_be_too_few_for_a_rate() -> None:
     full = {**OVERLOADED, **IDLE_CLIENT, "in_flight": 1.0, "clients_max": 64, "occupied": 0.1}
-    found = decide(Observed(point=HERE, **full))  # type: ignore[arg-type]
-    assert found.limit == "UNDETERMINED"
-    assert "clients_max=128" in found.next[1]
+    decision = decide(Observed(point=HERE, **full))  # type: ignore[arg-type]
+    assert decision.limit == "UNDETERMINED"
+    assert "clients_max=128" in decision.next[1]
     # Requests that took longer once all were in flight waited for each other.
     assert limit(**full, grows_slower=True) == "BEYOND_CLIENT"
     met = LoadPoint(load=500, rate=500, time_s=0.02)
@@ -320,9 +320,9 @@ def test_a_late_request_is_the_client_s_only_where_its_threads_were_busy() -> No
 
 
 def test_time_outside_requests_alone_names_no_cause() -> None:
-    found = decide(Observed(point=HERE, idle=0.3, is_client_watched=True))
-    assert found.limit == "UNDETERMINED"
-    assert found.next
+    decision = decide(Observed(point=HERE, idle=0.3, is_client_watched=True))
+    assert decision.limit == "UNDETERMINED"
+    assert decision.next
 
 
 def test_a_limit_of_the_rate_that_was_reached_is_the_limit() -> None:
@@ -371,20 +371,22 @@ def test_every_change_that_a_verdict_knows_is_made_by_some_code() -> None:
 
 
 def test_what_was_not_observed_is_said() -> None:
-    found = decide(Observed(point=HERE))
-    assert {"client's processors", "path", "target's disks", "other loads"} < {*found.not_observed}
-    found = decide(Observed(point=HERE, higher=FLAT, ceilings=path(0.3), **IDLE_CLIENT))  # type: ignore[arg-type]
-    assert found.limit == "TARGET"
-    assert not {"path", "other loads"} & {*found.not_observed}
+    decision = decide(Observed(point=HERE))
+    assert {"client's processors", "path", "target's disks", "other loads"} < {
+        *decision.not_observed
+    }
+    decision = decide(Observed(point=HERE, higher=FLAT, ceilings=path(0.3), **IDLE_CLIENT))  # type: ignore[arg-type]
+    assert decision.limit == "TARGET"
+    assert not {"path", "other loads"} & {*decision.not_observed}
 
 
 @pytest.mark.parametrize(
     ("null_rate", "expected"), [(1200.0, "INSTRUMENT_LIMITED"), (1300.0, "UNDETERMINED")]
 )
 def test_near_the_null_target_the_instrument_is_measured(null_rate: float, expected: str) -> None:
-    found = decide(Observed(point=HERE, null_rate=null_rate))
-    assert found.limit == expected
-    assert (found.effect == "bound") == (expected == "INSTRUMENT_LIMITED")
+    decision = decide(Observed(point=HERE, null_rate=null_rate))
+    assert decision.limit == expected
+    assert (decision.effect == "bound") == (expected == "INSTRUMENT_LIMITED")
     assert instrument_share(Observed(point=HERE, null_rate=null_rate)) == 1000 / null_rate
 
 
@@ -437,8 +439,8 @@ def test_half_the_size_proves_that_bytes_were_the_limit() -> None:
     alone = Tried(kind="half the size", ratio=1.9, low=None)
     assert decide(Observed(point=HERE, flags=card, tried=[sure])).grade == "A"
     assert decide(Observed(point=HERE, flags=card, tried=[alone])).grade == "C"
-    found = decide(Observed(point=HERE, tried=[sure], ceilings=path(0.95)))
-    assert (found.limit, found.grade) == ("NETWORK_PATH", "A")
+    decision = decide(Observed(point=HERE, tried=[sure], ceilings=path(0.95)))
+    assert (decision.limit, decision.grade) == ("NETWORK_PATH", "A")
 
 
 def test_checking_less_shows_a_client_that_no_counter_showed() -> None:
@@ -449,12 +451,12 @@ def test_checking_less_shows_a_client_that_no_counter_showed() -> None:
 
 def test_the_same_load_from_other_hosts_shows_clients_that_were_the_limit() -> None:
     more = Tried(kind="more hosts", ratio=1.9, low=1.8, high=2.0, hosts=(1, 2))
-    found = decide(Observed(point=HERE, tried=[more]))
-    assert (found.limit, found.grade) == ("INSTRUMENT_HOSTS", "A")
+    decision = decide(Observed(point=HERE, tried=[more]))
+    assert (decision.limit, decision.grade) == ("INSTRUMENT_HOSTS", "A")
     assert limit(tried=[replace(more, low=None)]) == "UNDETERMINED"
     fewer = Tried(kind="half the hosts", ratio=0.5, low=0.48, high=0.52, hosts=(2, 1))
-    found = decide(Observed(point=HERE, tried=[fewer]))
-    assert (found.limit, found.grade) == ("INSTRUMENT_HOSTS", "A")
+    decision = decide(Observed(point=HERE, tried=[fewer]))
+    assert (decision.limit, decision.grade) == ("INSTRUMENT_HOSTS", "A")
     # One that loses less than the share of its hosts, or without an interval, decides nothing.
     assert limit(tried=[replace(fewer, ratio=0.7, high=0.72)]) == "UNDETERMINED"
     assert limit(tried=[replace(fewer, high=None)]) == "UNDETERMINED"
@@ -469,16 +471,16 @@ def test_half_the_clients_stand_in_for_a_sweep() -> None:
         low=0.97,
         point=LoadPoint(load=32, rate=990, time_s=0.032),
     )
-    found = decide(Observed(point=HERE, tried=[as_many], is_client_watched=True))
-    assert (found.limit, found.grade) == ("BEYOND_CLIENT", "B")
+    decision = decide(Observed(point=HERE, tried=[as_many], is_client_watched=True))
+    assert (decision.limit, decision.grade) == ("BEYOND_CLIENT", "B")
     half = Tried(
         kind="half the clients",
         ratio=0.51,
         low=0.5,
         point=LoadPoint(load=32, rate=510, time_s=0.063),
     )
-    found = decide(Observed(point=HERE, tried=[half], is_client_watched=True))
-    assert (found.limit, found.grade) == ("NOT_SATURATED", "A")
+    decision = decide(Observed(point=HERE, tried=[half], is_client_watched=True))
+    assert (decision.limit, decision.grade) == ("NOT_SATURATED", "A")
 
 
 def test_a_client_that_is_held_up_explains_broken_books() -> None:
@@ -506,9 +508,9 @@ def test_a_saturated_target_without_a_busy_resource_is_limited_by_its_software()
     assert limit(**given) == "BEYOND_CLIENT"
     clear = {**given, "ceilings": path(0.05)}
     assert limit(**{**clear, "higher": None}) == "UNDETERMINED"
-    found = decide(Observed(point=HERE, **clear))  # type: ignore[arg-type]
-    assert (found.limit, found.grade) == ("TARGET_SOFTWARE", "B")
-    assert {0.5, 0.3} <= {evidence.value for evidence in found.evidence}
+    decision = decide(Observed(point=HERE, **clear))  # type: ignore[arg-type]
+    assert (decision.limit, decision.grade) == ("TARGET_SOFTWARE", "B")
+    assert {0.5, 0.3} <= {evidence.value for evidence in decision.evidence}
 
 
 def test_grades_go_from_one_counter_over_two_to_an_intervention() -> None:
@@ -610,5 +612,5 @@ def test_a_trial_that_decays_is_not_steady(tmp_path: Path) -> None:
     ("load", "loads"), [(1.0, "[1, 2]"), (640_000.0, "[320000, 640000, 1280000]")]
 )
 def test_the_loads_to_measure_next_are_whole_and_differ(load: float, loads: str) -> None:
-    seen = decide(Observed(point=LoadPoint(load=load, rate=1000)))
-    assert f"sweep.threads={loads}" in seen.next[1]
+    decision = decide(Observed(point=LoadPoint(load=load, rate=1000)))
+    assert f"sweep.threads={loads}" in decision.next[1]

@@ -198,43 +198,43 @@ def test_a_mount_is_measured_and_nothing_is_left(tmp_path: Path, fio: Install) -
     fio(WRITES + ANSWERS)
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "mine").write_text("kept")
-    told = probed(tmp_path / "m")
-    assert "failed" not in told
-    assert told["write"]["bytes_per_s"] == told["read"]["bytes_per_s"] == 2048000
-    assert (told["total_bytes"], told["jobs"], told["depth"]) == (8 << 20, 2, 16)
+    measured = probed(tmp_path / "m")
+    assert "failed" not in measured
+    assert measured["write"]["bytes_per_s"] == measured["read"]["bytes_per_s"] == 2048000
+    assert (measured["total_bytes"], measured["jobs"], measured["depth"]) == (8 << 20, 2, 16)
     assert os.listdir(tmp_path / "m") == ["mine"]
 
 
 def test_a_program_that_fails_is_quoted_and_nothing_is_left(tmp_path: Path, fio: Install) -> None:
     fio(WRITES + FAILS)
-    told = probed(tmp_path)
-    assert os.strerror(errno.ENOSPC) in told["failed"]
+    measured = probed(tmp_path)
+    assert os.strerror(errno.ENOSPC) in measured["failed"]
     assert not [name for name in os.listdir(tmp_path) if name.startswith("loadstone")]
 
 
 def test_a_foreign_file_keeps_the_directory_and_is_said(tmp_path: Path, fio: Install) -> None:
     fio(WRITES + ': >"$folder/foreign"\n' + ANSWERS)
     (tmp_path / "m").mkdir()
-    told = probed(tmp_path / "m")
+    measured = probed(tmp_path / "m")
     (kept,) = (tmp_path / "m").iterdir()
     assert os.listdir(kept) == ["foreign"]
-    assert str(kept) in told["left_behind"]
-    assert told["read"]["requests_per_s"] == 500.0
+    assert str(kept) in measured["left_behind"]
+    assert measured["read"]["requests_per_s"] == 500.0
 
 
 def test_a_mount_that_is_another_thing_is_not_written_to(tmp_path: Path, fio: Install) -> None:
     fio("#!/bin/sh\nexit 9\n")
     (tmp_path / "m").mkdir()
-    told = probed(tmp_path / "m", file_system="ceph")
-    assert told["failed"].endswith("not ceph")
-    assert told["claimed"] == "ceph"
+    measured = probed(tmp_path / "m", file_system="ceph")
+    assert measured["failed"].endswith("not ceph")
+    assert measured["claimed"] == "ceph"
     assert os.listdir(tmp_path / "m") == []
 
 
 def test_files_that_do_not_fit_are_not_begun(tmp_path: Path, fio: Install) -> None:
     fio(WRITES + ANSWERS)
-    told = probed(tmp_path, file_size="1024PiB")
-    assert "free" in told["failed"]
+    measured = probed(tmp_path, file_size="1024PiB")
+    assert "free" in measured["failed"]
     assert not [name for name in os.listdir(tmp_path) if name.startswith("loadstone")]
 
 
@@ -247,9 +247,9 @@ def test_fio_that_is_absent_is_said_before_anything_is_written(
         found = next(Path(one) for one in ("/bin", "/usr/bin") if (Path(one) / name).exists())
         (bare / name).symlink_to(found / name)
     monkeypatch.setenv("PATH", str(bare))
-    told = probed(tmp_path)
-    assert "fio: " in told["failed"]
-    assert "apt-get install" in told["hint"]
+    measured = probed(tmp_path)
+    assert "fio: " in measured["failed"]
+    assert "apt-get install" in measured["hint"]
 
 
 def test_what_is_no_device_is_not_read_as_one(tmp_path: Path, fio: Install) -> None:

@@ -58,13 +58,13 @@ def test_a_resource_stands_with_the_threshold_that_it_is_held_against(
 
 
 def test_what_nothing_looked_at_never_has_room() -> None:
-    found = decide(Observed(point=WATCHED.point))
+    decision = decide(Observed(point=WATCHED.point))
     assert {
         observation.says
-        for observation in found.observations
+        for observation in decision.observations
         if observation.resource != "target's refusals"
     } == {"not observed"}
-    assert len(found.not_observed) == len(found.observations) - 1
+    assert len(decision.not_observed) == len(decision.observations) - 1
 
 
 @pytest.mark.parametrize(

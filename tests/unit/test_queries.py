@@ -181,9 +181,11 @@ def test_a_server_has_the_tables_of_each_target_in_a_place_of_its_own() -> None:
 
 
 def test_a_secret_of_an_engine_stands_in_no_campaign() -> None:
-    said = refused(CAMPAIGN.replace("duckdb,", "{spark: {conf: {spark.ssl.keyPassword: abc1}}},"))
-    assert "a reference" in said
-    assert "abc1" not in said
+    message = refused(
+        CAMPAIGN.replace("duckdb,", "{spark: {conf: {spark.ssl.keyPassword: abc1}}},")
+    )
+    assert "a reference" in message
+    assert "abc1" not in message
 
 
 @pytest.fixture

@@ -231,7 +231,7 @@ def test_cells_that_are_no_utf_8_are_mistakes_with_their_places(script: Path) ->
 
 
 def test_what_contradicts_the_script_is_refused(script: Path) -> None:
-    told = mistakes_of(
+    errors = mistakes_of(
         script,
         "1,READ,,,early,,,,\n"
         "1,WRITE,,,a,5,,,\n"
@@ -242,10 +242,10 @@ def test_what_contradicts_the_script_is_refused(script: Path) -> None:
         "1,DELETE,,,a,,,,\n"
         "1,READ,,,old,,,exists,\n",
     )
-    assert places(told) == [
+    assert places(errors) == [
         (1, "object"), (3, "size"), (4, "expect"), (5, "entries"), (7, "object"), (8, "size"),
     ]  # fmt: skip
-    early, size, _, entries, deleted, old = told
+    early, size, _, entries, deleted, old = errors
     assert '"early"' in early.actual
     assert (size.actual, size.allowed.partition(",")[0]) == ("6", "5")
     assert "row 2" in size.allowed
@@ -255,12 +255,12 @@ def test_what_contradicts_the_script_is_refused(script: Path) -> None:
 
 
 def test_sessions_that_wait_for_each_other_are_a_cycle(script: Path) -> None:
-    told = mistakes_of(
+    errors = mistakes_of(
         script,
         "1,READ,,,a,,,,\n1,WRITE,,,b,5,,,\n2,READ,,,b,,,,\n2,WRITE,,,a,5,,,\n",
     )
-    assert places(told) == [(1, "object"), (3, "object")]
-    assert any("cycle" in (one.hint or "") for one in told)
+    assert places(errors) == [(1, "object"), (3, "object")]
+    assert any("cycle" in (error.hint or "") for error in errors)
 
 
 def test_a_file_that_is_no_script_is_named(tmp_path: Path) -> None:
@@ -379,8 +379,8 @@ def test_all_mistakes_come_at_once_and_none_that_follows_from_another(tmp_path: 
     mistakes = Mistakes("own.csv")
     with pytest.raises(InputError) as error:
         check(read_actions(path, mistakes), "own.csv", mistakes)
-    found = re.findall(r'row (\d+), column "(\w+)"', error.value.message)
-    assert [(int(row), column) for row, column in found] == [
+    matches = re.findall(r'row (\d+), column "(\w+)"', error.value.message)
+    assert [(int(row), column) for row, column in matches] == [
         (1, "object"),  # nothing writes it
         (2, "size"),
         (4, "session"),

@@ -58,8 +58,8 @@ def test_an_s3_log_becomes_actions_in_their_order(log: Path) -> None:
         + line("REST.GET.ACL", "a", 7)
     )
     losses = Losses(may_skip=False)
-    found = converted("s3-log", log, losses)
-    assert [(one.action, one.object, one.expect, one.size) for one in found] == [
+    actions = converted("s3-log", log, losses)
+    assert [(action.action, action.object, action.expect, action.size) for action in actions] == [
         ("READ", "a%2Fb", "exists", 10),
         ("WRITE", "new", None, 10),
         ("HEAD", "new", None, None),
@@ -67,25 +67,32 @@ def test_an_s3_log_becomes_actions_in_their_order(log: Path) -> None:
         ("DELETE", "new", None, None),
         ("LIST", "a/", None, None),
     ]
-    assert [one.due_ns for one in found] == [0, 10**9, 15 * 10**8, 2 * 10**9, 3 * 10**9, 4 * 10**9]
+    assert [action.due_ns for action in actions] == [
+        0,
+        10**9,
+        15 * 10**8,
+        2 * 10**9,
+        3 * 10**9,
+        4 * 10**9,
+    ]
     assert sum(losses.left_out.values()) == 3
-    assert len(check(found, "log").expected.prepared) == 1
+    assert len(check(actions, "log").expected.prepared) == 1
 
 
 def test_a_real_log_of_versitygw_is_a_script_without_mistakes() -> None:
     losses = Losses(may_skip=False)
-    found = converted("s3-log", VERSITYGW, losses)
-    assert len(found) >= 20
-    assert {one.action for one in found} >= {"WRITE", "READ", "HEAD"}
+    actions = converted("s3-log", VERSITYGW, losses)
+    assert len(actions) >= 20
+    assert {action.action for action in actions} >= {"WRITE", "READ", "HEAD"}
     assert {why.partition(":")[0] for why in losses.left_out} == {"s3_DeleteBucket"}
-    check(found, "log")
+    check(actions, "log")
 
 
 def test_a_real_file_of_warp_is_a_script_without_mistakes() -> None:
-    found = converted("warp", WARP)
-    summary = check(found, "warp")
-    assert summary.requests.action_count == len(found) > 100
-    assert found == sorted(found, key=lambda one: one.due_ns or 0)
+    actions = converted("warp", WARP)
+    summary = check(actions, "warp")
+    assert summary.requests.action_count == len(actions) > 100
+    assert actions == sorted(actions, key=lambda one: one.due_ns or 0)
 
 
 def test_malformed_lines_are_located_and_refused_or_skipped(
@@ -162,8 +169,11 @@ def test_nectars_mixed_file_becomes_actions_with_containers(tmp_path: Path) -> N
         "3000000900,DELETE,c0/b,tx,204,100\n"
     )
     losses = Losses(may_skip=False)
-    found = converted("nectar", file, losses, size_bytes=10)
-    assert [(one.action, one.place, one.object, one.expect, one.due_ns) for one in found] == [
+    actions = converted("nectar", file, losses, size_bytes=10)
+    assert [
+        (action.action, action.place, action.object, action.expect, action.due_ns)
+        for action in actions
+    ] == [
         ("READ", 0, "a", "exists", 0),
         ("WRITE", 1, "b", None, 0),
         ("DELETE", 1, "b", None, 800),
@@ -176,8 +186,8 @@ def test_nectars_other_files_tell_by_the_status(tmp_path: Path) -> None:
     head = "completion_time_unix_nano,object_name,transaction_id,status,elapsed_nanoseconds\n"
     file.write_text(head + "3000000200,c1/a,tx,201,200\n3000000300,c1/a,tx,200,100\n")
     losses = Losses(may_skip=False)
-    found = converted("nectar", file, losses, size_bytes=10)
-    assert [(one.action, one.object) for one in found] == [("WRITE", "a")]
+    actions = converted("nectar", file, losses, size_bytes=10)
+    assert [(action.action, action.object) for action in actions] == [("WRITE", "a")]
     assert losses.left_out == {"status 200: the file does not tell GET or HEAD": 1}
 
 
@@ -192,8 +202,11 @@ def test_ibms_traces_become_actions(tmp_path: Path) -> None:
         "1234545 REST.DELETE.OBJECT 8d4f\n"
     )
     losses = Losses(may_skip=False)
-    found = converted("ibm", file, losses)
-    assert [(one.action, one.object, one.expect, one.size, one.due_ns) for one in found] == [
+    actions = converted("ibm", file, losses)
+    assert [
+        (action.action, action.object, action.expect, action.size, action.due_ns)
+        for action in actions
+    ] == [
         ("WRITE", "8d4f", None, 1056, 0),
         ("HEAD", "39d1", "exists", 528, 2_966_000_000),
         ("READ", "95d3", "exists", 1168, 13_480_000_000),
@@ -227,8 +240,11 @@ def test_an_iolog_becomes_reads_and_writes_of_extents(tmp_path: Path) -> None:
         "16 /dev/sdx sync 0 0\n17 /dev/sdx read 0 512\n20 /dev/sdx trim 4096 8192\n"
     )
     losses = Losses(may_skip=False)
-    found = converted("fio-iolog", path, losses)
-    assert [(one.action, one.object, one.size, one.expect, one.due_ns) for one in found] == [
+    actions = converted("fio-iolog", path, losses)
+    assert [
+        (action.action, action.object, action.size, action.expect, action.due_ns)
+        for action in actions
+    ] == [
         ("WRITE", "dev/sdx/4096", 8192, None, 0),
         ("READ", "dev/sdx/4096", None, None, 3_000_000),
         ("READ", "dev/sdx/0", 512, "exists", 5_000_000),
@@ -236,7 +252,7 @@ def test_an_iolog_becomes_reads_and_writes_of_extents(tmp_path: Path) -> None:
     ]
     assert losses.left_out.total() == 3
     assert losses.read == 7
-    check(found, "a test's")
+    check(actions, "a test's")
 
 
 def test_waits_of_an_iolog_of_version_2_pass(tmp_path: Path) -> None:
@@ -245,8 +261,8 @@ def test_waits_of_an_iolog_of_version_2_pass(tmp_path: Path) -> None:
         "fio version 2 iolog\nf write 0 4096\nf wait 1500 0\nf read 0 4096\nf read 0\nf jump 0 1\n"
     )
     losses = Losses(may_skip=True)
-    found = converted("fio-iolog", path, losses)
-    assert [one.due_ns for one in found] == [0, 1_500_000]
+    actions = converted("fio-iolog", path, losses)
+    assert [action.due_ns for action in actions] == [0, 1_500_000]
     assert losses.malformed == 2
     assert all(f"line {at}" in text for at, text in zip((5, 6), losses.examples, strict=True))
 
@@ -289,19 +305,19 @@ def test_a_fixture_becomes_a_script_of_users_with_its_results(tmp_path: Path) ->
     path = tmp_path / "fixture.json"
     path.write_text(fixture(*OPERATIONS))
     losses = Losses(may_skip=False)
-    found = converted("datasafe", path, losses, size_bytes=100, copies=2)
-    assert [one.user for one in found if one.action == "CREATE_USER"] == ["a", "b"]
+    actions = converted("datasafe", path, losses, size_bytes=100, copies=2)
+    assert [action.user for action in actions if action.action == "CREATE_USER"] == ["a", "b"]
     for copy in (1, 2):
-        own = [one for one in found if one.session == copy]
+        own = [action for action in actions if action.session == copy]
         assert [one.action for one in own] == [one["type"] for one in OPERATIONS]
         assert all((one.object or "").startswith(f"copy-{copy}/") for one in own)
-        audits = [one for one in found if one.session == 2 + copy]
+        audits = [action for action in actions if action.session == 2 + copy]
         assert [(audit.user, audit.space, audit.entries) for audit in audits] == [
             ("a", "private", 1), ("b", "private", 0), ("a", "inbox", 0), ("b", "inbox", 1),
         ]  # fmt: skip
     assert losses.read == len(OPERATIONS)
     # The script's own model expects the same sets, and holds the listings to them.
-    checked = check(found, "a test's")
+    checked = check(actions, "a test's")
     assert checked.expected.lists == checked.expected.lists_checked == 2 * (2 + 4)
 
 
