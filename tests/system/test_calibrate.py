@@ -154,7 +154,6 @@ def test_ctrl_c_keeps_what_was_measured(state: dict[str, str]) -> None:
         (("swift", "--target-set", "payload_signing=signed"), ('setting "payload_signing"',)),
         (("file", "--directory", "/proc"), ('"/proc"', "tmpfs")),
         (("file", "--directory", "/no/such"), ('"/no/such"', os.strerror(errno.ENOENT))),
-        (("null", "-f", "yaml"), ('"yaml"', "terminal, json")),
         (("null", "--show"), (NOT_CALIBRATED,)),
     ],
 )
@@ -164,6 +163,12 @@ def test_what_cannot_be_calibrated_is_refused(
     finished = loadstone("calibrate", *arguments, environment=state)
     assert finished.code == 1
     assert all(fact in finished.err for fact in expected)
+
+
+def test_an_unknown_format_is_refused(state: dict[str, str]) -> None:
+    said = loadstone("calibrate", "null", "-f", "yaml", environment=state)
+    assert said.code == 2
+    assert all(fact in said.err for fact in ("'yaml'", "'terminal', 'json'"))
 
 
 def test_the_servers_end_with_the_process_that_started_them() -> None:
