@@ -270,6 +270,14 @@ def test_the_next_step_repeats_what_was_typed(tmp_path: Path) -> None:
     assert line.strip() == wanted
 
 
+def test_a_command_with_an_open_quote_costs_the_next_step_alone(tmp_path: Path) -> None:
+    folder = write_rounds(tmp_path / "run", seconds=2)
+    path = folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "command": 'loadstone run "a'}))
+    run = read_run(folder)
+    assert shown(run, analyse(run))
+
+
 def test_a_page_does_not_send_its_reader_to_itself(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
     findings = replace(findings, findings=())

@@ -16,9 +16,8 @@ def next_step(
     run: Run, findings: Findings, answer: Answer, *, is_on_page: bool
 ) -> tuple[str, str] | None:
     """Return the reason and the command; None if a page needs no further step."""
-    typed = str(run.manifest.get("command") or "")
     folder = folders_of(run)
-    words = shlex.split(typed)
+    words = _typed_words(run)
     kind = words[1] if len(words) > 1 else ""
     missing = any(trial.state in ("not run", "interrupted") for trial in findings.trials)
     if missing and kind == "run":
@@ -69,9 +68,17 @@ def deciding_step(run: Run, verdict: Verdict) -> str:
     return f"{why}: {_command_of(run, command)}"
 
 
+def _typed_words(run: Run) -> list[str]:
+    """Return the words of the run's command; none if a manifest holds no shell's words."""
+    try:
+        return shlex.split(str(run.manifest.get("command") or ""))
+    except ValueError:
+        return []
+
+
 def _command_of(run: Run, command: str) -> str:
     """Return a verdict's command as the run's own command with an addition, if known."""
-    words = shlex.split(str(run.manifest.get("command") or ""))
+    words = _typed_words(run)
     # The host first: the run's own words may hold "HOST", too.
     command = command.replace("HOST", next(iter(_hosts(run)), "HOST"))
     if len(words) > 1 and words[1] in ("bench", "run"):
