@@ -22,6 +22,7 @@ HAS = {
     "GetBucketLocation",
     "GetBucketVersioning",
     "GetObject",
+    "GetObjectLockConfiguration",
     "HeadBucket",
     "HeadObject",
     "ListBuckets",
@@ -32,6 +33,8 @@ HAS = {
     "ListParts",
     "PutBucketVersioning",
     "PutObject",
+    "PutObjectLegalHold",
+    "PutObjectRetention",
     "UploadPart",
     "UploadPartCopy",
 }

@@ -20,7 +20,7 @@ NOT_LOOKED_AT = ("importers", "published", "formats")
 # Words that mean something else there.
 OTHER_MEANINGS = {
     "block": "one repetition of the plan's matrix, a range of an object, or a flag of bench",
-    "file": "a reference to a secret: {file: PATH}, or how users' files are called",
+    "file": "a reference to a secret or to a script, or how users' files are called",
     "null": "the name of a type in JSON and YAML, of a version in S3, or an I/O engine of fio",
     "rados": "Ceph's program of that name",
     "swift": "how packages of that project are called",
@@ -50,6 +50,7 @@ MEANT_OTHERWISE = {
     "report/tables/nodes.py": {"swift"},
     "report/tables/query_results.py": {"file"},
     "results/documents.py": {"block"},
+    "results/replays.py": {"file"},
     "script/generators/users.py": {"file"},
 }
 
