@@ -111,11 +111,11 @@ def test_a_store_that_ignores_locks_is_found_out_by_name(
         dataset = Dataset()
         trials.prepare(place, dataset, **with_locks(place))
         result = trials.run(trials.document(place, dataset, "delete_locked", **with_locks(place)))
-        told = [lie["kind"] for lie in lies_in(log)]
-        assert set(told) == {"lock_ignored"}
-        assert 0 < len(told) < dataset.objects
+        kinds = [lie["kind"] for lie in lies_in(log)]
+        assert set(kinds) == {"lock_ignored"}
+        assert 0 < len(kinds) < dataset.objects
         assert result.outcomes() == {
-            "ok": dataset.objects - len(told), "lock_ignored": len(told),
+            "ok": dataset.objects - len(kinds), "lock_ignored": len(kinds),
         }  # fmt: skip
         clean_up(place, dataset)
 

@@ -46,8 +46,8 @@ def test_a_sound_store_that_is_killed_passes_all_that_can_be_tried(tmp_path: Pat
               for word in (f"--{name}", "true")]  # fmt: skip
     finished = bestiary(url, *words, *faults, keys={**KEYS, **SERVER_KEYS})
     assert finished.code == 0, (finished.out, finished.err)
-    found = answers(finished.json())
-    untried = {name for name, answer in found.items() if answer != "passed"}
+    verdicts = answers(finished.json())
+    untried = {name for name, answer in verdicts.items() if answer != "passed"}
     assert untried == {"one-writer-wins-across-endpoints", "short-reads-at-scale"}
     assert not list((tmp_path / "data" / "buckets").iterdir())
     text = html.unescape(page.read_text())
@@ -93,8 +93,8 @@ def test_two_addresses_of_one_store_are_raced_through_both() -> None:
     for lies, answer in (({}, "passed"), ({"several_winners": 1.0, "prefix": PREFIX}, "failed")):
         with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
             both = ["--target-set", f"endpoints=[{url}, {url.replace('127.0.0.1', 'localhost')}]"]
-            found = answers(bestiary(url, *both).json())
-        assert found["one-writer-wins-across-endpoints"] == answer
+            verdicts = answers(bestiary(url, *both).json())
+        assert verdicts["one-writer-wins-across-endpoints"] == answer
 
 
 def test_what_comes_back_after_a_delete_fails() -> None:

@@ -46,17 +46,17 @@ def test_a_run_says_how_much_of_its_ceiling_it_used(
         environment=state,
     )  # fmt: skip
     assert finished.code == 0, finished.err
-    found = finished.json()
-    (session,) = found["sessions"]
-    loads = {(one["operation"], one["clients"]) for one in session["points"]}
+    kept = finished.json()
+    (session,) = kept["sessions"]
+    loads = {(point["operation"], point["clients"]) for point in session["points"]}
     assert loads == {("put", 1), ("put", 8), ("get", 1), ("get", 8)}
     for point in session["points"]:
         assert point["requests_per_s"] > 0
         assert point["cpu_ns_per_request"] > 0
         assert point["bytes_per_request"] == 4096
         assert point["verify"] == 1.0
-    assert json.loads(Path(found["path"]).read_text())["sessions"] == found["sessions"]
-    assert loadstone("calibrate", "s3", "--show", "-f", "json", environment=state).json() == found
+    assert json.loads(Path(kept["path"]).read_text())["sessions"] == kept["sessions"]
+    assert loadstone("calibrate", "s3", "--show", "-f", "json", environment=state).json() == kept
 
     finished = loadstone(
         "bench", "put,get", store, "-t", "8", "-s", "4KiB", "-n", "2000", "-o", tmp_path / "run",
@@ -64,7 +64,7 @@ def test_a_run_says_how_much_of_its_ceiling_it_used(
     )  # fmt: skip
     assert finished.code == 0, finished.err
     copied = read_manifest(tmp_path / "run")["calibration"]
-    assert copied["sessions"] == found["sessions"]
+    assert copied["sessions"] == kept["sessions"]
     assert copied["age_s"] >= 0
     for cell in finished.json()["rounds"]:
         instrument = cell["instrument"]
@@ -137,8 +137,8 @@ def test_ctrl_c_keeps_what_was_measured(state: dict[str, str]) -> None:
     assert process.returncode == 130
     assert "kept in" in out
     finished = loadstone("calibrate", "null", "--show", "-f", "json", environment=state)
-    kept = finished.json()["sessions"][0]["points"]
-    assert 2 <= len(kept) < 8
+    points = finished.json()["sessions"][0]["points"]
+    assert 2 <= len(points) < 8
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_what_cannot_be_calibrated_is_refused(
 
 
 def test_an_unknown_format_is_refused(state: dict[str, str]) -> None:
-    said = loadstone("calibrate", "null", "-f", "yaml", environment=state)
-    assert said.code == 2
-    assert all(fact in said.err for fact in ("'yaml'", "'terminal', 'json'"))
+    refused = loadstone("calibrate", "null", "-f", "yaml", environment=state)
+    assert refused.code == 2
+    assert all(fact in refused.err for fact in ("'yaml'", "'terminal', 'json'"))
 
 
 def test_the_servers_end_with_the_process_that_started_them() -> None:

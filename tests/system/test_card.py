@@ -154,18 +154,16 @@ def test_a_store_that_closes_each_connection_is_found_out(url: str) -> None:
 
 
 def test_a_store_that_denies_all_has_a_card_of_refusals(url: str) -> None:
-    said: Said
-
     def deny(exchange: Exchange) -> bool:
         exchange.send_status("403 Forbidden", body=DENIED)
         return True
 
     with hostile(port_of(url), deny) as server:
-        said = card(server.url)
-    assert said.code == 0, said.err
-    found = answers(said)
-    assert found["read-after-put"] == "refused"
-    assert found["no-redirects"] == "refused"
+        finished = card(server.url)
+    assert finished.code == 0, finished.err
+    shown = answers(finished)
+    assert shown["read-after-put"] == "refused"
+    assert shown["no-redirects"] == "refused"
 
 
 @pytest.mark.parametrize("keeps_versions", [False, True])
@@ -365,11 +363,11 @@ def test_tls_is_told_and_the_other_questions_are_asked_through_it(url: str) -> N
     assert finished.code == 0, finished.err
     row = next(row for row in finished.json()["rows"] if row["detail"].startswith("TLSv1_3, "))
     assert row["answer"] == "yes"
-    found = answers(finished)
+    shown = answers(finished)
     # The proxy answers requests in one version of HTTP.
-    assert found["http-2"] == "no"
-    assert found["expect-continue"] == "yes"
-    assert found["one-creator-wins"] == "yes"
+    assert shown["http-2"] == "no"
+    assert shown["expect-continue"] == "yes"
+    assert shown["one-creator-wins"] == "yes"
 
 
 def test_locks_are_asked_for_on_demand_alone(url: str) -> None:

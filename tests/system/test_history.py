@@ -151,8 +151,8 @@ def test_a_page_that_is_behind_is_found_while_the_load_runs(kind: str, tmp_path:
 
     run = tmp_path / "run"
     with store_under_test.store() as url, hostile(int(url.rsplit(":", 1)[1]), spoil) as lying:
-        said = bench(lying.url, run, f"{MIX},list=10", "-d", "2s")
-    assert said.code == exit_code.FAILED, (said.out, said.err)
+        finished = bench(lying.url, run, f"{MIX},list=10", "-d", "2s")
+    assert finished.code == exit_code.FAILED, (finished.out, finished.err)
     findings = audit_of(run)["findings"]
     assert {finding["kind"] for finding in findings} == {kind}
     assert {finding["key"] for finding in findings} <= lied_about

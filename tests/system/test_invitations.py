@@ -178,8 +178,8 @@ def test_what_is_no_message_ends_its_connection_alone(tmp_path: Path) -> None:
     with Carrier(RUN, "127.0.0.1") as listening:
         agent.describe_host()
         asyncio.run(run(listening))
-        heard = {one.host for one in list(listening.inbox.queue)}
-        assert heard == {"good", "bad"}
+        hosts = {message.host for message in list(listening.inbox.queue)}
+        assert hosts == {"good", "bad"}
     assert not canary.exists()
 
 

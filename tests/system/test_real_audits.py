@@ -22,7 +22,7 @@ pytestmark = pytest.mark.real
 Golden = Callable[[str, bytes], None]
 
 TRIES = 3
-"""Bestiaries until each sequence is decided in one: a busy host is no fault of the store."""
+"""Runs of a bestiary until one decides each sequence: a busy host can leave some undecided."""
 
 
 def tried(login: Mapping[str, str]) -> dict[str, str]:

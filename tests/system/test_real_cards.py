@@ -21,7 +21,7 @@ Golden = Callable[[str, bytes], None]
 
 
 TRIES = 3
-"""Cards made until each question has an answer in one: a busy host is no fault of the store."""
+"""Cards made until one answers each question: a busy host can leave some unanswered."""
 
 
 def check_card(

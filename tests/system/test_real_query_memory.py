@@ -105,6 +105,6 @@ def test_an_engine_that_the_kernel_ends_for_its_memory_is_said_to_be_short_of_it
     finished = loadstone("run", file, "-o", tmp_path / "run")
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     [arm] = document["queries"]["arms"]
-    found = {query["query"]: (query["failures"], query["limit"]) for query in arm["queries"]}
-    assert found["Q18"] == ({"out_of_memory": 1}, "memory"), finished.err
-    assert found["Q06"][0] == {}
+    outcomes = {query["query"]: (query["failures"], query["limit"]) for query in arm["queries"]}
+    assert outcomes["Q18"] == ({"out_of_memory": 1}, "memory"), finished.err
+    assert outcomes["Q06"][0] == {}

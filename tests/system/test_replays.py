@@ -76,10 +76,10 @@ def test_a_replay_of_a_race_repeats_it_and_says_so(tmp_path: Path) -> None:
     with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
         path.write_text(CONTENDED.format(url=url))
         loadstone("run", path, "-o", run, environment=KEYS)
-        finding = next(one for one in audit_of(run)["findings"] if one["kind"] == "two_winners")
+        finding = next(f for f in audit_of(run)["findings"] if f["kind"] == "two_winners")
         code, _ = outcomes_of(run, finding["replay"], url, tmp_path / "again")
         assert code == exit_code.FAILED
-        kinds = {one["kind"] for one in audit_of(tmp_path / "again")["findings"]}
+        kinds = {f["kind"] for f in audit_of(tmp_path / "again")["findings"]}
         assert "two_winners" in kinds
     comments = [line for line in (run / finding["replay"]).read_text().splitlines() if "#" in line]
     assert any("timing" in line for line in comments)

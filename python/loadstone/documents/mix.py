@@ -41,6 +41,6 @@ def writes_dataset(document: TrialDocument) -> bool:
     if document.get("script"):
         # Each of its objects has versions of its own.
         return False
-    # The parts of an object have its new version, whoever puts them together.
+    # Parts carry the object's new version, even if another request completes the upload.
     writes = (WRITES_WHOLE - {"complete_upload"}) | WRITES_BLOCKS | {"upload_part"}
     return len(operations) == 1 and operations[0] in writes

@@ -222,7 +222,7 @@ def read_answers(answers: Mapping[str, object]) -> Answers:
 
 
 def read_groups(text: bytes) -> list[HeldGroup]:
-    """Return the placement groups of a pool; raise ValueError if it is no list of them."""
+    """Return the placement groups of a pool; raise ValueError for any other document."""
     try:
         groups = TypeAdapter[HeldGroups | list[HeldGroup]](
             HeldGroups | list[HeldGroup]

@@ -84,7 +84,7 @@ class Exporters:
     def keep(self, batch: Table) -> None:
         """Keep a batch of rows, one per value of an exporter."""
         with self._lock:
-            # Between trials nobody takes batches, and the oldest are dropped.
+            # Batches are taken during trials only: between them, drop the oldest.
             self._batches = [*self._batches[-BATCHES_MAX:], batch]
             self._recent.append(batch)
 

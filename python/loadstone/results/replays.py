@@ -113,7 +113,7 @@ def _script(finding: AuditFinding, calls: Sequence[AuditCall]) -> str:
     due_ns, ended_ns = 0, 0
     for call in calls:
         action = _ACTIONS.get(call["operation"])
-        # Of a change that failed nobody knows whether it was made.
+        # A failed change may or may not have been made.
         if action is None or (action != "READ" and call["outcome"] != "ok"):
             continue
         if not rows and action != "WRITE" and finding["kind"] != "phantom":

@@ -91,7 +91,7 @@ pub struct Finding {
     pub times: u64,
     /// The calls that prove it, in their order.
     pub calls: Vec<Call>,
-    /// The campaign in the run folder that makes these calls again; whoever writes it names it here.
+    /// The path, in the run folder, of the campaign that repeats these calls; absent until it is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<String>,
 }

@@ -44,10 +44,10 @@ pub(crate) fn open(file: &NamedFile) -> Result<&'static [u8], Error> {
         .map_err(|error| wrong(error.to_string()))?;
     let mut digest = Running::sha256();
     digest.update(&content);
-    let found: String = digest.finish().0.iter().map(|byte| format!("{byte:02x}")).collect();
-    if found != file.sha256 {
+    let sha256: String = digest.finish().0.iter().map(|byte| format!("{byte:02x}")).collect();
+    if sha256 != file.sha256 {
         return Err(wrong(format!(
-            "it has changed since the run was planned: found SHA-256 {found}, the trial names {}",
+            "it has changed since the run was planned: found SHA-256 {sha256}, the trial names {}",
             file.sha256
         )));
     }

@@ -64,7 +64,7 @@ pub(crate) struct Lock {
 /// Until when a version is kept.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Retention {
-    /// Whether who may can lift it; compliance nobody can.
+    /// Whether a client with the right to bypass can lift it; a compliance retention cannot be lifted.
     pub(crate) is_governance: bool,
     pub(crate) until_us: u64,
 }

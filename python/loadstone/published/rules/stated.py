@@ -177,7 +177,7 @@ def faster_than_beneath(account: Account) -> Iterator[Finding]:
             "faster-than-beneath",
             f"{statement.quantity}, {statement.value:g} {statement.unit}, is above the"
             f" {statement.carried_by} beneath it, {beneath}: that takes several of them at once"
-            " or a cache, and is no figure of the layer itself",
+            " or a cache, so it does not describe the layer itself",
             evidence=tuple(
                 Evidence(
                     f"{statement.quantity} / {statement.carried_by}",

@@ -110,8 +110,8 @@ impl S3Client {
         }
     }
 
-    /// Deletes all versions of keys that were refused for their locks: lifts legal holds, and waits until
-    /// the retentions have ended where the store lets nobody bypass them. Returns how many keys are gone.
+    /// Deletes all versions of locked keys: lifts legal holds, and waits for retentions to end if the store
+    /// does not let the client bypass them. Returns the number of deleted keys.
     pub(super) async fn delete_unlocked(
         &mut self,
         bucket: &str,
@@ -141,13 +141,13 @@ impl S3Client {
             self.http.thread.reactor.set_deadline(u64::MAX);
             reactor.sleep_until(reactor.now_ns() + wait_ns).await;
         }
-        let mut kept = HashSet::new();
+        let mut undeleted = HashSet::new();
         for (key, id) in left {
             if !self.delete_version(bucket, key, &id).await? {
-                kept.insert(key);
+                undeleted.insert(key);
             }
         }
-        Ok((keys.len() - kept.len()) as u64)
+        Ok((keys.len() - undeleted.len()) as u64)
     }
 
     /// Deletes a version outside of the measurement; tells whether it is gone.

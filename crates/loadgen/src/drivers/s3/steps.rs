@@ -1,8 +1,8 @@
 //! Uploads in parts as load, step by step: each step is a request of its own.
 //!
 //! In a mix, steps are for the uploads that their load thread has begun. A step that is a phase by itself is
-//! for the upload that the store has open for the object, whoever began it: so several hosts can write the
-//! parts of one object.
+//! for the object's open upload on the store, which another client may have begun, so that several hosts
+//! can write the parts of one object.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
