@@ -23,7 +23,7 @@ COLD_CHANCE = 0.01
 
 @RULES.problem(
     id="single-trials",
-    short="one trial per number",
+    short="numbers from one trial",
     says="numbers that were measured once",
     means="There is no interval, and no comparison.",
     do="Repeat in interleaved blocks: --blocks 6, or blocks: 6 in the campaign.",

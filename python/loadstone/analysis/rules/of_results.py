@@ -65,7 +65,7 @@ RULES: tuple[Rule, ...] = (
         id="n=1",
         severity="note",
         effect="precision",
-        short="one trial per number",
+        short="numbers from one trial",
         says="one trial: the spread is not known",
         means="There is no interval, and no comparison.",
         do="Repeat it in interleaved blocks: --blocks 6.",
