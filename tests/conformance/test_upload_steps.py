@@ -56,7 +56,7 @@ def dataset(place: Place, dataset: Dataset) -> Dataset:
 def test_uploads_are_completed_or_given_up(place: Place, dataset: Dataset, order: str) -> None:
     """What was completed is whole; what was begun and not ended is gone after the clean-up."""
     names = ("create_upload", "upload_part", "list_parts", "list_uploads", *ENDS)
-    trial = document(place, dataset, *names, requests=60, part_order=order)
+    trial = document(place, dataset, *names, requests=100, part_order=order)
     result = trials.run(trial)
     counted = counts(result)
     assert {outcome for _, outcome in counted} == {"ok"}, result.summary["error_examples"]
