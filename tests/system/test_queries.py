@@ -87,7 +87,7 @@ def test_engines_agree_and_leave_nothing(tmp_path: Path, made: Path) -> None:
     assert "3/3" in finished.out
     results = analyse(read_run(tmp_path / "run")).queries
     assert results is not None
-    assert [dict(one.arm)["engine"] for one in results.arms] == ["datafusion", "duckdb"]
+    assert [one.arm.engine for one in results.arms] == ["datafusion", "duckdb"]
     for arm in results.arms:
         assert arm.is_whole
         assert [len(one.seconds) for one in arm.queries] == [2, 2, 2]

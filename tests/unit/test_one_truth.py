@@ -535,7 +535,7 @@ def test_queries_and_searches_have_the_numbers_of_their_results(
     by_trials = {frozenset(one.trials): one for one in findings.results}
     if findings.queries is not None:
         for arm, shown in zip(findings.queries.arms, document["queries"]["arms"], strict=True):
-            of_target = [one for one in findings.results if one.target == dict(arm.arm)["target"]]
+            of_target = [one for one in findings.results if one.target == arm.arm.target]
             for query, row in zip(arm.queries, shown["queries"], strict=True):
                 (own,) = [one for one in of_target if one.parameters["query"] == query.query]
                 assert row["mean_s"] == pytest.approx(1 / own.requests_per_s)

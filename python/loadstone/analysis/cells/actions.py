@@ -16,6 +16,7 @@ from loadstone.analysis.grouping import grouped
 from loadstone.analysis.measured.part import SECOND_NS, Encoded, Part, read_parts
 from loadstone.analysis.measured.rows import Column, Rows, values_of
 from loadstone.analysis.statistics.latency import Latency, latency, merge
+from loadstone.analysis.statistics.mean import Mean
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -66,13 +67,18 @@ class ActionCell:
     paths: Latency | None
 
     @property
-    def completed_per_s(self) -> float | None:
-        """Good actions of all clients by wall time.
+    def completed(self) -> Mean | None:
+        """Good actions of all clients per second of wall time, as the mean of the trials.
 
         None for `OUT_OF_LINE` in records without its time.
         """
         is_known = self.action not in OUT_OF_LINE or self.span_s
-        return self.cell.requests_per_s if is_known else None
+        return self.cell.rate if is_known else None
+
+    @property
+    def completed_per_s(self) -> float | None:
+        """The value of that mean."""
+        return self.completed.value if self.completed is not None else None
 
     @property
     def crypto_share(self) -> float | None:

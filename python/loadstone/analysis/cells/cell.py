@@ -144,6 +144,12 @@ class Cell:
         return self.load.get("clients") if self.threads is None else self.threads
 
     @property
+    def load_stated(self) -> Mapping[str, object]:
+        """Its load; the clients are None where another tool's file does not say them."""
+        is_unknown = self.load.get("kind") == "closed" and "clients" not in self.load
+        return {**self.load, "clients": None} if is_unknown else {**self.load}
+
+    @property
     def hosts(self) -> int | None:
         """The number of client hosts; None if the controller made the load."""
         return whole_parameter(self.parameters, "hosts")

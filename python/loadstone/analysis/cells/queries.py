@@ -14,7 +14,7 @@ from loadstone.analysis.cells.query_limits import (
     bounds_of_targets,
     limit_of,
 )
-from loadstone.analysis.cells.query_streams import StreamRuns, stream_runs
+from loadstone.analysis.cells.query_streams import Arm, StreamRuns, stream_runs
 from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.standing import Standing, worst_of
 from loadstone.analysis.statistics.mean import Mean, mean_of
@@ -22,11 +22,6 @@ from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_r
 from loadstone.campaign.planning.query_plan import QUERIES, QUERY, STREAMS
 from loadstone.documents.python_types import QuerySummary
 from loadstone.results.record import Record, Run
-
-ARM_NAMES = ("target", "engine", "cache", "threads")
-
-Arm = tuple[tuple[str, str], ...]
-"""The key of a way to run the queries: target, engine, cache, threads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +95,7 @@ class QueryTimes:
 class QueryArm:
     """All queries of one arm.
 
-    `total_s` and `geometric_mean_s` cover answered queries only, and are comparable if `is_whole`.
+    `total_s` and `geometric_mean_s` are None unless it `is_whole`.
     """
 
     arm: Arm
@@ -117,14 +112,24 @@ class QueryArm:
         return len(self.means_s) == len(self.queries)
 
     @property
-    def total_s(self) -> float:
+    def right_queries(self) -> list[QueryTimes]:
+        """The queries that were answered rightly each time."""
+        return [query for query in self.queries if query.by_block and not query.failures]
+
+    @property
+    def right(self) -> int:
+        """How many these are."""
+        return len(self.right_queries)
+
+    @property
+    def total_s(self) -> float | None:
         """The sum of the means."""
-        return sum(self.means_s)
+        return sum(self.means_s) if self.is_whole else None
 
     @property
     def geometric_mean_s(self) -> float | None:
         """The geometric mean of the means."""
-        return geometric_mean(self.means_s) if self.means_s else None
+        return geometric_mean(self.means_s) if self.is_whole else None
 
     @property
     def slowest(self) -> QueryTimes | None:
@@ -165,9 +170,7 @@ class QueryResults:
 
     def name_of(self, arm: Arm) -> str:
         """Return the parameters that distinguish an arm from the others, in words."""
-        values = dict(arm)
-        words = [values[name] for name in self.names]
-        return " ".join(words) or values["target"]
+        return " ".join(getattr(arm, name) for name in self.names) or arm.target
 
 
 def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | None:
@@ -192,7 +195,7 @@ def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | 
         beside, lambda record: (_arm(record), len(record.trial["queries"]["streams"] or []))
     )
     every = {*groups, *(arm for arm, _ in together)}
-    names = [name for name in ARM_NAMES if len({dict(arm).get(name) for arm in every}) > 1]
+    names = [name for name in Arm._fields if len({getattr(arm, name) for arm in every}) > 1]
     bounds = bounds_of_targets(run)
     order = list(((run.manifest.get("campaign") or {}).get("targets") or {}).keys())
     arms = [
@@ -200,7 +203,7 @@ def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | 
             arm=arm,
             queries=tuple(
                 replace(
-                    _times(name, arm, of_query, bounds.get(dict(arm)["target"], ())),
+                    _times(name, arm, of_query, bounds.get(arm.target, ())),
                     standing=worst_of(standings.get(record.id, "valid") for record in of_query),
                 )
                 for name, of_query in sorted(grouped(of_arm, _query).items())
@@ -208,11 +211,9 @@ def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | 
         )
         for arm, of_arm in groups.items()
     ]
-    arms.sort(key=lambda arm: (_place(order, dict(arm.arm)["target"]), arm.arm))
+    arms.sort(key=lambda arm: (_place(order, arm.arm.target), arm.arm))
     streams = [stream_runs(arm, of_arm) for (arm, _), of_arm in together.items()]
-    streams.sort(
-        key=lambda stream: (_place(order, dict(stream.arm)["target"]), stream.arm, stream.streams)
-    )
+    streams.sort(key=lambda stream: (_place(order, stream.arm.target), stream.arm, stream.streams))
     return QueryResults(arms=tuple(arms), names=tuple(names), streams=tuple(streams), loads=loads)
 
 
@@ -247,13 +248,14 @@ def _is_over(record: Record, section: Literal["query", "streams"]) -> bool:
 
 def _arm(record: Record) -> Arm:
     queries = record.trial["queries"]
-    values = {"target": str(record.trial["case"]["target"])}
     # The name in this run distinguishes two settings of one engine.
     engine = (record.trial["case"].get("parameters") or {}).get("engine") or queries.get("engine")
-    values |= {"engine": str(engine)} if engine else {}
-    values |= {"cache": str(queries["cache"])} if queries.get("cache") else {}
-    values |= {"threads": str(queries["threads"])} if queries.get("threads") else {}
-    return tuple(values.items())
+    return Arm(
+        target=str(record.trial["case"]["target"]),
+        engine=str(engine or ""),
+        cache=str(queries.get("cache") or ""),
+        threads=str(queries.get("threads") or ""),
+    )
 
 
 def _times(

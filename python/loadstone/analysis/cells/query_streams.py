@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.analysis.statistics.ratios import geometric_mean
@@ -10,6 +11,25 @@ from loadstone.documents.python_types import StreamsSummary
 from loadstone.results.record import Record
 
 HOUR_S = 3600
+
+
+class Arm(NamedTuple):
+    """A way to run the queries; empty are an engine of no choice, a cache, and threads not set."""
+
+    target: str
+    engine: str
+    cache: str
+    threads: str
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamFailure:
+    """A query that ended so, so often, with the first message."""
+
+    query: str
+    outcome: str
+    count: int
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +41,7 @@ class StreamRuns:
     and runs, with the other streams beside it.
     """
 
-    arm: tuple[tuple[str, str], ...]
+    arm: Arm
     streams: int
     queries: int
     elapsed_s: Mapping[int, float]
@@ -32,14 +52,18 @@ class StreamRuns:
     right: int
     asked: int
     is_compared: bool
-    failures: Mapping[tuple[str, str], int]
-    messages: Mapping[tuple[str, str], str]
+    failures: tuple[StreamFailure, ...]
     by_stream_s: Mapping[int, float]
 
     @property
+    def seconds(self) -> list[float]:
+        """The time of each right run, in the order of blocks."""
+        return [self.elapsed_s[block] for block in sorted(self.elapsed_s)]
+
+    @property
     def rates(self) -> list[float]:
-        """Queries per hour of each right run, in the order of blocks."""
-        return [self.queries * HOUR_S / self.elapsed_s[block] for block in sorted(self.elapsed_s)]
+        """Queries per hour of each of these runs."""
+        return [self.queries * HOUR_S / seconds for seconds in self.seconds]
 
     @property
     def rate(self) -> Mean | None:
@@ -58,14 +82,13 @@ class StreamRuns:
         return max(self.mean_s.items(), key=lambda item: item[1], default=None)
 
 
-def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> StreamRuns:
+def stream_runs(arm: Arm, records: Sequence[Record]) -> StreamRuns:
     """Combine the runs of one arm and number of streams."""
     elapsed: dict[int, float] = {}
     starts: dict[int, int | None] = {}
     times: dict[str, list[float]] = {}
     of_stream: dict[int, dict[int, float]] = {}
-    failures: dict[tuple[str, str], int] = {}
-    messages: dict[tuple[str, str], str] = {}
+    failures: dict[tuple[str, str], StreamFailure] = {}
     asked = right = 0
     compared: list[bool] = []
     for number, record in enumerate(records):
@@ -81,9 +104,10 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
             ends = of_stream.setdefault(query["stream"], {})
             ends[number] = max(ends.get(number, 0), query["end_ns"] / 1e9)
             if query["outcome"] != "ok":
-                key = (query["query"], query["outcome"])
-                failures[key] = failures.get(key, 0) + 1
-                messages.setdefault(key, str(query.get("message") or ""))
+                name, outcome = query["query"], query["outcome"]
+                message = str(query.get("message") or "")
+                failure = StreamFailure(query=name, outcome=outcome, count=0, message=message)
+                failures.setdefault((name, outcome), failure).count += 1
         if len(good) == len(queries):
             elapsed[record.trial["block"]] = measured["time_ns"] / 1e9
             starts[record.trial["block"]] = record.summary.get("started_unix_ns")
@@ -103,8 +127,7 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
         right=right,
         asked=asked,
         is_compared=bool(compared) and all(compared),
-        failures=failures,
-        messages=messages,
+        failures=tuple(failures.values()),
         by_stream_s={
             stream: statistics.median(ends.values()) for stream, ends in sorted(of_stream.items())
         },

@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 
 from loadstone.analysis.rules import SEVERITIES, Effect, Rule, Severity, find_rule
-from loadstone.documents.report import ReportFinding
-from loadstone.documents.report.result import ReportEvidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,32 +76,6 @@ class Finding:
     def definition(self) -> Rule:
         """The rule itself."""
         return self.row or find_rule(self.rule)
-
-    def to_json(self) -> ReportFinding:
-        """Return the finding as plain values for a JSON report."""
-        return {
-            "rule": self.rule,
-            "severity": self.severity,
-            "effect": self.effect,
-            "statement": self.statement,
-            "means": self.means,
-            "do": self.do,
-            "inferred": self.is_inferred,
-            "chance": self.chance,
-            "cases": list(self.cases),
-            "evidence": [evidence_json(evidence) for evidence in self.evidence],
-        }
-
-
-def evidence_json(evidence: Evidence) -> ReportEvidence:
-    """Return one number of evidence as plain values."""
-    return {
-        "metric": evidence.metric,
-        "value": evidence.value,
-        "threshold": evidence.threshold,
-        "unit": evidence.unit,
-        "place": evidence.place,
-    }
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:

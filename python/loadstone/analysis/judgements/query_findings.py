@@ -7,14 +7,13 @@ from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.run_view import RunView
 
 if TYPE_CHECKING:
-    from loadstone.analysis.cells.queries import Arm
-    from loadstone.analysis.cells.query_streams import StreamRuns
+    from loadstone.analysis.cells.query_streams import Arm, StreamRuns
 
 
 def find_not_cold(view: RunView) -> Iterator[Finding]:
     """Report queries that claim a cold cache and read nothing from the storage."""
     for arm in view.queries.arms if view.queries else ():
-        if dict(arm.arm).get("cache") != "cold":
+        if arm.arm.cache != "cold":
             continue
         answered = [query for query in arm.queries if query.by_block]
         unknown = [query.query for query in answered if query.read_bytes is None]
@@ -33,7 +32,7 @@ def find_not_cold(view: RunView) -> Iterator[Finding]:
             )
 
     for runs in view.queries.streams if view.queries else ():
-        if dict(runs.arm).get("cache") == "cold" and runs.right and not runs.read_bytes:
+        if runs.arm.cache == "cold" and runs.right and not runs.read_bytes:
             what = "nothing tells what they read from" if runs.read_bytes is None else ""
             yield Finding(
                 "cold-not-proven",
@@ -69,14 +68,14 @@ def find_wrong_answers(view: RunView) -> Iterator[Finding]:
             )
 
     for runs in view.queries.streams if view.queries else ():
-        for (query, outcome), count in runs.failures.items():
-            message = runs.messages[query, outcome]
+        for failure in runs.failures:
             yield Finding(
-                "wrong-answer" if outcome == "wrong_answer" else "query-failed",
-                f"{query} in {_beside(runs)}: {outcome.replace('_', ' ')}, {count} of "
-                f"{runs.asked} queries{f': {message}' if message else ''}",
-                evidence=(Evidence("queries", count, place=query),),
-                cases=(query,),
+                "wrong-answer" if failure.outcome == "wrong_answer" else "query-failed",
+                f"{failure.query} in {_beside(runs)}: {failure.outcome.replace('_', ' ')}, "
+                f"{failure.count} of {runs.asked} queries"
+                f"{f': {failure.message}' if failure.message else ''}",
+                evidence=(Evidence("queries", failure.count, place=failure.query),),
+                cases=(failure.query,),
             )
         if runs.right and not runs.is_compared:
             yield Finding(
@@ -89,7 +88,7 @@ def _beside(runs: "StreamRuns") -> str:
 
 
 def _words(arm: "Arm") -> str:
-    return " ".join(value for name, value in arm if name != "threads")
+    return " ".join(filter(None, (arm.target, arm.engine, arm.cache)))
 
 
 def _some(names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ A trial without a successful request has no rate and is in no mean; its result i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from loadstone.analysis.statistics.days import interval_over_days
 
@@ -36,6 +37,16 @@ class Mean:
     def is_spread(self) -> bool:
         """Whether there are several trials."""
         return self.n > 1
+
+    @property
+    def spread(self) -> "Mean | None":
+        """The mean, where there are several trials that make its ends a spread."""
+        return self if self.is_spread else None
+
+    @property
+    def spread_is(self) -> Literal["95 % interval", "least and most"]:
+        """What its ends are, in words."""
+        return "95 % interval" if self.is_interval else "least and most"
 
 
 def mean_of(values: Sequence[float], starts_ns: Sequence[int | None] = ()) -> Mean:

@@ -3,7 +3,7 @@
 Run `python -m tests.docs.report_schema` after a change. An absent number is null.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from typing_extensions import TypedDict
 
@@ -11,6 +11,7 @@ from loadstone.documents.card import Card
 from loadstone.documents.report.result import (
     Amount,
     Count,
+    From,
     ReportEvidence,
     ReportLatency,
     ReportResult,
@@ -71,7 +72,7 @@ class ReportTrial(TypedDict):
     """Round."""
     block: Count
     """Block."""
-    measured: bool
+    measured: Annotated[bool, From("is_measured")]
     """False for trials that prepare or clean up."""
     started_unix_ns: Count | None
     """When it started."""
@@ -93,11 +94,11 @@ class ReportTrial(TypedDict):
     """Probes that could not be read, with the reasons."""
     little: Amount | None
     """Requests in flight over rate times time, which is 1 by Little's law."""
-    hiccup_ns_p99_9: Count | None
+    hiccup_ns_p99_9: Annotated[Count | None, From("jitter.hiccup_ns_p99_9")]
     """Delay of a thread that only sleeps, 99.9th percentile."""
-    hiccup_ns_max: Count | None
+    hiccup_ns_max: Annotated[Count | None, From("jitter.hiccup_ns_max")]
     """The same, at most."""
-    run_delay_share: Amount | None
+    run_delay_share: Annotated[Amount | None, From("jitter.run_delay_share")]
     """Share of time that the worst load thread waited for a core."""
     features: dict[str, Any]
     """Kernel features that the driver used or was refused."""
@@ -125,7 +126,7 @@ class ReportFinding(TypedDict):
     """Effect on the number, as a sentence."""
     do: str
     """What to do about it."""
-    inferred: bool
+    inferred: Annotated[bool, From("is_inferred")]
     """True when it rests on something nobody stated."""
     chance: float | None
     """Probability of the pattern by chance."""
@@ -137,9 +138,9 @@ class ReportFinding(TypedDict):
 
 class ReportSearchObjective(TypedDict):
     quantile: str
-    latency_ns_max: int
-    errors_max: float
-    achieved_min: float
+    latency_ns_max: Annotated[int, From("goal.latency_ns_max")]
+    errors_max: Annotated[float, From("goal.errors_max")]
+    achieved_min: Annotated[float, From("goal.achieved_min")]
 
 
 class ReportSearchStep(TypedDict):
@@ -147,31 +148,31 @@ class ReportSearchStep(TypedDict):
     stage: Literal["coarse", "fine", "confirm"]
     load: float
     duration_s: float
-    requests_per_s: float
-    errors: float
-    achieved: float
-    stalled: float
+    requests_per_s: Annotated[float, From("rate")]
+    errors: Annotated[float, From("observation.errors")]
+    achieved: Annotated[float, From("observation.achieved")]
+    stalled: Annotated[float, From("observation.stalled")]
     """Share of the trial in which the client's host was stalled."""
-    left_out: bool
+    left_out: Annotated[bool, From("is_left_out")]
     """It missed the objective while the client was stalled, and does not count."""
-    good: bool
-    latency_ns: float | None
+    good: Annotated[bool, From("is_good")]
+    latency_ns: Annotated[float | None, From("observation.latency_ns")]
     """The percentile of the objective; null where it lies among requests that timed out or were not
     sent, or where there were too few."""
 
 
 class ReportSearch(TypedDict):
-    search: str
+    search: Annotated[str, From("trial")]
     target: str
     workload: str
     phase: str
     parameters: dict[str, Any]
     round: int
     block: int
-    confirmed: bool
-    doubted: bool
+    confirmed: Annotated[bool, From("is_confirmed")]
+    doubted: Annotated[bool, From("is_doubted")]
     """The load that failed did so only while the client's host was stalled."""
-    over: bool
+    over: Annotated[bool, From("is_over")]
     end: Literal[
         "confirmed", "highest passes", "lowest fails", "none confirmed", "gave up", "not over"
     ]
@@ -179,14 +180,14 @@ class ReportSearch(TypedDict):
     reason: str
     operations: list[str]
     vary: Literal["rate", "threads"]
-    objective: ReportSearchObjective
-    holds_at: float | None
+    objective: Annotated[ReportSearchObjective, From("")]
+    holds_at: Annotated[float | None, From("lower")]
     """The largest load that met the objective, in requests a second or threads."""
-    fails_at: float | None
+    fails_at: Annotated[float | None, From("upper")]
     """The smallest load that missed it."""
-    requests_per_s: float | None
+    requests_per_s: Annotated[float | None, From("rate.value")]
     """Good requests a second of the confirming trials."""
-    requests_per_s_spread: ReportSpread | None
+    requests_per_s_spread: Annotated[ReportSpread | None, From("rate.spread")]
     """Spread of the confirming trials; null with fewer than two."""
     latency_ns: float | None
     confirming: list[str]
@@ -212,15 +213,15 @@ class ReportCeiling(TypedDict):
     """Direction that it bounds."""
     bytes_per_s: float
     """The rate over the whole measurement."""
-    bytes_per_s_min: float | None
+    bytes_per_s_min: Annotated[float | None, From("low")]
     """The slowest second, or sample of fio's."""
-    bytes_per_s_max: float | None
+    bytes_per_s_max: Annotated[float | None, From("high")]
     """The fastest second, or sample of fio's."""
-    bytes_per_second: list[float]
+    bytes_per_second: Annotated[list[float], From("seconds")]
     """The rate of each whole second, where the program prints it."""
     requests_per_s: float | None
     """I/Os or operations per second."""
-    service_ns: ReportLatency | None
+    service_ns: Annotated[ReportLatency | None, From("service")]
     """From the actual start to the end."""
     count: int
     """Number of them that work in parallel in each target."""
@@ -264,17 +265,17 @@ class ReportHook(TypedDict):
 
 
 class ReportIntervention(TypedDict):
-    changed: str
-    case: str
-    operation: str
-    base_trials: list[str]
-    trials: list[str]
-    base_requests_per_s: float
-    requests_per_s: float
-    ratio: float
-    ratio_low: float | None
-    ratio_high: float | None
-    n: int
+    changed: Annotated[str, From("kind")]
+    case: Annotated[str, From("base.name")]
+    operation: Annotated[str, From("base.operation")]
+    base_trials: Annotated[list[str], From("base.trials")]
+    trials: Annotated[list[str], From("changed.trials")]
+    base_requests_per_s: Annotated[float, From("base_rate")]
+    requests_per_s: Annotated[float, From("changed_rate")]
+    ratio: Annotated[float, From("ratio.ratio")]
+    ratio_low: Annotated[float | None, From("ratio.low")]
+    ratio_high: Annotated[float | None, From("ratio.high")]
+    n: Annotated[int, From("ratio.n_a")]
 
 
 class ReportMistake(TypedDict):
@@ -289,23 +290,23 @@ class ReportMistake(TypedDict):
 
 
 class ReportContention(TypedDict):
-    target: str
+    target: Annotated[str, From("result.target")]
     """Name of the target."""
-    workload: str
+    workload: Annotated[str, From("result.workload")]
     """Name of the workload."""
-    phase: str
+    phase: Annotated[str, From("result.phase")]
     """Name of the phase."""
-    parameters: dict[str, Any]
+    parameters: Annotated[dict[str, Any], From("result.parameters")]
     """The parameters of the case, by name."""
-    trials: list[str]
+    trials: Annotated[list[str], From("result.trials")]
     """Trials in here."""
-    wins: Count
+    wins: Annotated[Count, From("result.good")]
     """Requests that ended with a win."""
-    wins_per_s: Amount
+    wins_per_s: Annotated[Amount, From("result.requests_per_s")]
     """The rate of wins."""
     tries_per_win: Amount | None
     """Conditional writes that a win took, itself included; null without a win."""
-    win_ns: ReportLatency | None
+    win_ns: Annotated[ReportLatency | None, From("result.headline")]
     """From the intended start to the end."""
     fairness: Share | None
     """The least of its trials' Jain indices over clients: 1 where all did as many requests."""
@@ -427,6 +428,10 @@ class JsonReport(TypedDict):
     """The same for each round and iteration. They can be added up."""
     mixes: list[ReportResult]
     """Phases of several operations once more, as the operation all. Never add mixes to results."""
+    trials: list[ReportTrial]
+    """All planned trials with their outcomes."""
+    contention: list[ReportContention]
+    """Contention of clients for a few objects; empty for other runs."""
     ceilings: list[ReportCeiling]
     """Limits measured apart from the load, each measurement."""
     cards: dict[str, Card]
@@ -435,18 +440,8 @@ class JsonReport(TypedDict):
     """The campaign's own commands that were run, in order."""
     searches: list[ReportSearch]
     """Searches for a capacity: their answers and every trial on the way."""
-    interventions: list[ReportIntervention]
-    """Cases beside themselves with one thing halved."""
     queries: ReportQueries | None
     """Queries on tables; null for other runs."""
-    contention: list[ReportContention]
-    """Contention of clients for a few objects; empty for other runs."""
-    trials: list[ReportTrial]
-    """All planned trials with their outcomes."""
-    findings: list[ReportFinding]
-    """Findings."""
-    mistakes: list[ReportMistake]
-    """The common mistakes of benchmark reports, and whether this run makes them."""
     actions: list[ReportAction]
     """Actions of scripts; empty for other runs."""
     action_groups: list[ReportAction]
@@ -457,6 +452,12 @@ class JsonReport(TypedDict):
     first screen of a report leads with."""
     replays: list[ReportReplay]
     """Fidelity of replayed traces and of scripts with times; empty for other runs."""
+    interventions: Annotated[list[ReportIntervention], From("changes")]
+    """Cases beside themselves with one thing halved."""
+    findings: list[ReportFinding]
+    """Findings."""
+    mistakes: list[ReportMistake]
+    """The common mistakes of benchmark reports, and whether this run makes them."""
     audit: ReportAudit | None
     """What all audits found together; null where there was none. An object that several audits read
     counts in each."""

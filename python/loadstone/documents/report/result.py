@@ -1,5 +1,6 @@
 """A result in the JSON report: its rate, its times, and what limited it."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
@@ -12,10 +13,20 @@ PositiveFloat = Annotated[float, Gt(0)]
 Share = Annotated[float, Ge(0), Le(1)]
 
 
+@dataclass(frozen=True, slots=True)
+class From:
+    """Where a key's value stands in what the document is written from: "cell.rate.spread".
+
+    An empty path is the whole of it. Without one, the attribute has the key's name.
+    """
+
+    path: str
+
+
 class ReportSpread(TypedDict):
     """Spread of the trials of a result."""
 
-    kind: Literal["95 % interval", "least and most"]
+    kind: Annotated[Literal["95 % interval", "least and most"], From("spread_is")]
     """From five trials on the 95 % interval of their geometric mean (Student's t on logarithms; of
     several days, over these); below, the trials themselves."""
     low: Amount
@@ -48,23 +59,23 @@ class ReportLatency(TypedDict):
 
     count: Count
     """Number of times."""
-    p50: Count | None
+    p50: Annotated[Count | None, From("quantiles.p50")]
     """The median."""
-    p75: Count | None
+    p75: Annotated[Count | None, From("quantiles.p75")]
     """75th percentile."""
-    p90: Count | None
+    p90: Annotated[Count | None, From("quantiles.p90")]
     """90th percentile."""
-    p95: Count | None
+    p95: Annotated[Count | None, From("quantiles.p95")]
     """95th percentile."""
-    p99: Count | None
+    p99: Annotated[Count | None, From("quantiles.p99")]
     """99th percentile."""
-    p99_9: Count | None
+    p99_9: Annotated[Count | None, From("quantiles.p99_9")]
     """99.9th percentile."""
-    max: Count
+    max: Annotated[Count, From("max_ns")]
     """The longest."""
-    mean: Amount
+    mean: Annotated[Amount, From("mean_ns")]
     """The mean."""
-    min: Count
+    min: Annotated[Count, From("min_ns")]
     """The shortest."""
     unresolved: dict[str, str]
     """Reasons for percentiles that are null."""
@@ -86,23 +97,23 @@ class ReportClient(TypedDict):
 class ReportInstrument(TypedDict):
     """The load generator: its share of its own ceiling, and its disturbances."""
 
-    share_of_ceiling: Amount | None
+    share_of_ceiling: Annotated[Amount | None, From("instrument.share")]
     """Used share of the load generator's own ceiling: 1 is all of it."""
-    ceiling_requests_per_s: Amount | None
+    ceiling_requests_per_s: Annotated[Amount | None, From("instrument.ceiling_per_s")]
     """Rate at which all of it is used."""
-    ceiling_basis: Literal["measured", "processor time"] | None
+    ceiling_basis: Annotated[Literal["measured", "processor time"] | None, From("instrument.basis")]
     """Basis of the ceiling."""
-    ceiling_extended: bool | None
+    ceiling_extended: Annotated[bool | None, From("instrument.is_extended")]
     """Whether requests were larger than all calibrated ones."""
-    calibration_age_s: Amount | None
+    calibration_age_s: Annotated[Amount | None, From("instrument.age_s")]
     """Age of the calibration at the start of the trial."""
     no_ceiling: str | None
     """Reason if the ceiling is unknown."""
-    hiccup_ns_p99_9: Count | None
+    hiccup_ns_p99_9: Annotated[Count | None, From("jitter.hiccup_ns_p99_9")]
     """Delay of a thread that only sleeps, 99.9th percentile."""
-    hiccup_ns_max: Count | None
+    hiccup_ns_max: Annotated[Count | None, From("jitter.hiccup_ns_max")]
     """The same, at most."""
-    run_delay_share: Amount | None
+    run_delay_share: Annotated[Amount | None, From("jitter.run_delay_share")]
     """Share of time that the worst load thread waited for a core."""
 
 
@@ -169,7 +180,7 @@ class ReportResult(TypedDict):
     """Iteration, from 1; null where all iterations are added up."""
     iterations: Count
     """Number of iterations."""
-    load: dict[str, Any]
+    load: Annotated[dict[str, Any], From("load_stated")]
     """The load, as in the trial document."""
     trials: list[str]
     """Trials in here."""
@@ -179,17 +190,17 @@ class ReportResult(TypedDict):
     """Ids of the rules behind the standing; empty if valid."""
     requests: Count
     """Requests, good and failed."""
-    good_requests: Count
+    good_requests: Annotated[Count, From("good")]
     """Successful requests."""
-    failed_requests: Count | None
+    failed_requests: Annotated[Count | None, From("failed_if_stated")]
     """Requests that failed; null where another tool's file does not state it."""
-    unwritten_requests: Count
+    unwritten_requests: Annotated[Count, From("unwritten")]
     """Requests for objects whose own put had failed: no failures of their own."""
     lost_races: Count
     """Requests whose condition did not hold, for another write had come first: no failures."""
     errors: dict[str, Positive]
     """Failed requests, and those for unwritten objects, by kind."""
-    error_example: str | None
+    error_example: Annotated[str | None, From("example")]
     """First message of the most frequent error."""
     objects: Count
     """Objects of successful requests."""
@@ -204,13 +215,13 @@ class ReportResult(TypedDict):
     requests_per_s: Amount
     """The rate, as printed everywhere: the geometric mean of the trials (over several days, of the
     days' means); 0 where no trial has a rate."""
-    requests_per_s_spread: ReportSpread | None
+    requests_per_s_spread: Annotated[ReportSpread | None, From("rate.spread")]
     """Spread of the rate over the trials; null with fewer than two."""
     objects_per_s: Amount
     """Objects per second at this rate."""
     bytes_per_s: Amount
     """Payload a second: the geometric mean of the trials."""
-    bytes_per_s_spread: ReportSpread | None
+    bytes_per_s_spread: Annotated[ReportSpread | None, From("byte_rate.spread")]
     """Spread of the payload a second over the trials; null with fewer than two."""
     pooled_requests_per_s: Amount
     """Good requests of all trials over their measured time: longer trials weigh more. Printed
@@ -219,16 +230,16 @@ class ReportResult(TypedDict):
     """Payload of all trials over their measured time."""
     trial_rates: list[ReportTrialRate]
     """Rates of each trial."""
-    response_ns: ReportLatency | None
+    response_ns: Annotated[ReportLatency | None, From("response")]
     """From the intended start to the end."""
-    service_ns: ReportLatency | None
+    service_ns: Annotated[ReportLatency | None, From("service")]
     """From the actual start to the end."""
-    first_byte_ns: ReportLatency | None
+    first_byte_ns: Annotated[ReportLatency | None, From("first_byte")]
     """From the actual start to the first byte of the answer; null too where answers come in one
     piece."""
-    lag_ns: ReportLatency | None
+    lag_ns: Annotated[ReportLatency | None, From("lag")]
     """From the intended to the actual start; open load only."""
-    part_ns: ReportLatency | None
+    part_ns: Annotated[ReportLatency | None, From("part")]
     """Of each good part of the good requests that went in parts (multipart_put, multipart_get),
     from its first byte sent to the last of its answer."""
     parts_failed: Count
@@ -236,7 +247,7 @@ class ReportResult(TypedDict):
     little: float | None
     """Requests in flight over rate times time, which is 1 by Little's law."""
     client: ReportClient
-    instrument: ReportInstrument
+    instrument: Annotated[ReportInstrument, From("")]
     verdict: ReportVerdict | None
     """Limit of the rate; null if not judged."""
     labels: list[str]

@@ -1,12 +1,13 @@
 """Queries and scripts in the JSON report."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from typing_extensions import TypedDict
 
 from loadstone.documents.report.result import (
     Amount,
     Count,
+    From,
     Positive,
     PositiveFloat,
     ReportLatency,
@@ -21,30 +22,30 @@ class ReportQuery(TypedDict):
     mean_s: float | None
     """The geometric mean of the right runs."""
     standing: Literal["valid", "bound", "void"]
-    seconds_spread: ReportSpread | None
+    seconds_spread: Annotated[ReportSpread | None, From("time.spread")]
     """Spread of the runs; null with fewer than two."""
     cpu_s: float | None
     read_bytes: int | None
     """Bytes from the storage: of devices and over TCP, the median."""
     rows: int | None
-    compared: bool
+    compared: Annotated[bool, From("is_compared")]
     failures: dict[str, Any]
     messages: list[str]
-    memory_stalled: float | None
+    memory_stalled: Annotated[float | None, From("memory.stalled")]
     """Share of its time in which some work stood still for memory, as the kernel counts it (PSI):
     of the engine's control group, or else of the host."""
-    memory_peak_bytes: int | None
+    memory_peak_bytes: Annotated[int | None, From("memory.peak_bytes")]
     """Most memory that the engine's processes held in it."""
-    major_faults: int | None
+    major_faults: Annotated[int | None, From("memory.major_faults")]
     """Pages that the engine's processes had to read from a device."""
-    spilled_bytes: int | None
+    spilled_bytes: Annotated[int | None, From("memory.spilled_bytes")]
     """What the engine wrote to devices; null for an engine that also writes what it has memory for
     (Spark)."""
-    reread_bytes: int | None
+    reread_bytes: Annotated[int | None, From("memory.reread_bytes")]
     """Of the bytes read from devices, those that the kernel had dropped not long before, as it
     counts them (workingset_refault of the host)."""
     limit: str | None
-    limit_evidence: str | None
+    limit_evidence: Annotated[str | None, From("evidence")]
     """From what that follows: processors busy, memory, bytes per second and latency of what the
     path does by itself."""
 
@@ -52,10 +53,10 @@ class ReportQuery(TypedDict):
 class ReportArm(TypedDict):
     """One target, engine and state of the cache."""
 
-    target: str
-    engine: str
-    cache: str | None
-    threads: str | None
+    target: Annotated[str, From("arm.target")]
+    engine: Annotated[str, From("arm.engine")]
+    cache: Annotated[str | None, From("arm.cache")]
+    threads: Annotated[str | None, From("arm.threads")]
 
 
 class ReportQueryArm(ReportArm):
@@ -82,24 +83,24 @@ class ReportQueryStreams(ReportArm):
     """Number of concurrent streams."""
     queries: int
     """Of all streams of one run."""
-    elapsed_s: list[float]
+    elapsed_s: Annotated[list[float], From("seconds")]
     """Each run in which every answer was right, in the order of the blocks."""
-    queries_per_hour: float | None
+    queries_per_hour: Annotated[float | None, From("rate.value")]
     """The geometric mean of the runs, all queries by wall time; null unless a run was right."""
-    queries_per_hour_spread: ReportSpread | None
+    queries_per_hour_spread: Annotated[ReportSpread | None, From("rate.spread")]
     """Spread of the runs; null with fewer than two."""
-    queries_per_hour_by_run: list[float]
+    queries_per_hour_by_run: Annotated[list[float], From("rates")]
     cpu_s: float | None
     """Of a run, the median."""
     read_bytes: int | None
     """Of a run, the median."""
     right: int
     asked: int
-    compared: bool
+    compared: Annotated[bool, From("is_compared")]
     failures: list[ReportQueryFailure]
-    stream_s: dict[str, float]
+    stream_s: Annotated[dict[str, float], From("by_stream_s")]
     """When each stream ended, the median of the runs."""
-    query_mean_s: dict[str, float]
+    query_mean_s: Annotated[dict[str, float], From("mean_s")]
     """The geometric mean of each query over streams and runs, with the others beside it."""
 
 
@@ -110,6 +111,10 @@ class ReportQueryLoad(TypedDict):
     seconds: float | None
     filesystem: str | None
     """Type of the mount that holds them."""
+    files_kept: int
+    """Files that this run had written before it was cut off."""
+    bytes_kept: int
+    """Their bytes, which are in bytes; seconds are those of the rest."""
     benchmark: str
     scale: float
     format: str
@@ -118,10 +123,6 @@ class ReportQueryLoad(TypedDict):
     bytes: int
     sha256: str
     was_there: bool
-    files_kept: int
-    """Files that this run had written before it was cut off."""
-    bytes_kept: int
-    """Their bytes, which are in bytes; seconds are those of the rest."""
 
 
 class ReportQueries(TypedDict):
@@ -133,11 +134,11 @@ class ReportQueries(TypedDict):
 class ReportAction(TypedDict):
     """One action of scripts in one case and round, over all its trials."""
 
-    target: str
+    target: Annotated[str, From("cell.target")]
     """Name of the target."""
-    workload: str
+    workload: Annotated[str, From("cell.workload")]
     """Name of the workload."""
-    phase: str
+    phase: Annotated[str, From("cell.phase")]
     """Name of the phase."""
     action: str
     """The action, as the script names it; ALL is what users did, in action_groups those of one
@@ -148,27 +149,27 @@ class ReportAction(TypedDict):
     user_type: str | None
     """The type, by the script, of the users who alone did these; null where that tells none apart.
     """
-    parameters: dict[str, Any]
+    parameters: Annotated[dict[str, Any], From("cell.parameters")]
     """The parameters of the case, by name."""
-    round: Count | None
+    round: Annotated[Count | None, From("cell.round")]
     """Round, from 1; null where several are added up."""
-    trials: list[str]
+    trials: Annotated[list[str], From("cell.trials")]
     """Trials in here."""
-    actions: Count
+    actions: Annotated[Count, From("cell.requests")]
     """All actions of the measured part."""
-    good_actions: Count
+    good_actions: Annotated[Count, From("cell.good")]
     """Actions whose requests were all successful."""
-    failed_actions: Count
+    failed_actions: Annotated[Count, From("cell.failed")]
     """Actions with a failed request."""
-    unwritten_actions: Count
+    unwritten_actions: Annotated[Count, From("cell.unwritten")]
     """Actions on subjects in doubt after an earlier failed request."""
-    errors: dict[str, Positive]
+    errors: Annotated[dict[str, Positive], From("cell.errors")]
     """Other actions by the kind of their first request that failed."""
-    requests: Count
+    requests: Annotated[Count, From("cell.objects")]
     """Requests of good actions."""
-    bytes: Count
+    bytes: Annotated[Count, From("cell.bytes")]
     """Payload of good actions."""
-    duration_s: PositiveFloat
+    duration_s: Annotated[PositiveFloat, From("cell.duration_s")]
     """Measured time, of all trials together."""
     completed_per_s: float | None
     """Good actions of all clients together, by wall time; of actions that run before or after all
@@ -179,25 +180,25 @@ class ReportAction(TypedDict):
     crypto_share: Amount | None
     """The client's cryptography as a share of the time of good actions; null where the record does
     not say it."""
-    completed_per_s_spread: ReportSpread | None
+    completed_per_s_spread: Annotated[ReportSpread | None, From("completed.spread")]
     """Spread of completed_per_s over the trials; null with fewer than two."""
-    standing: Literal["valid", "bound", "void"]
+    standing: Annotated[Literal["valid", "bound", "void"], From("cell.standing")]
     """Meaning of the rate: that of the target; a lower bound; none."""
-    reasons: list[str]
+    reasons: Annotated[list[str], From("cell.reasons")]
     """Ids of the rules behind the standing; empty if valid."""
-    response_ns: ReportLatency | None
+    response_ns: Annotated[ReportLatency | None, From("cell.response")]
     """From the intended start to the end."""
-    service_ns: ReportLatency | None
+    service_ns: Annotated[ReportLatency | None, From("cell.service")]
     """From when the client began the action to the end of its last request."""
-    lag_ns: ReportLatency | None
+    lag_ns: Annotated[ReportLatency | None, From("cell.lag")]
     """From the intended to the actual start; open load only."""
-    encryption_ns: ReportLatency | None
+    encryption_ns: Annotated[ReportLatency | None, From("encryption")]
     """Encryption and decryption in good actions with any."""
-    wrapping_ns: ReportLatency | None
+    wrapping_ns: Annotated[ReportLatency | None, From("wrapping")]
     """Creating, wrapping and unwrapping keys in good actions with any."""
-    hashing_ns: ReportLatency | None
+    hashing_ns: Annotated[ReportLatency | None, From("hashing")]
     """Digests of bodies in good actions with any."""
-    paths_ns: ReportLatency | None
+    paths_ns: Annotated[ReportLatency | None, From("paths")]
     """Encryption and decryption of paths in good actions with any."""
 
 
@@ -262,7 +263,7 @@ class ReportReplay(TypedDict):
     """When the last request was due."""
     achieved_s: float
     """When the last one was done."""
-    lateness_ns: ReportLatency | None
+    lateness_ns: Annotated[ReportLatency | None, From("lateness")]
     """Lateness of good actions."""
     origin: ReportOrigin | None
     """The trace; null where the script does not say that it came from one."""

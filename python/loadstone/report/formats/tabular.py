@@ -3,8 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from loadstone import units
 from loadstone.analysis import Findings
@@ -15,10 +14,6 @@ from loadstone.report.options import Options
 from loadstone.results.record import Run
 
 CSV_ROWS = "one line per case, round and iteration"
-SPREAD_IS: Mapping[bool, Literal["95 % interval", "least and most"]] = {
-    True: "95 % interval",
-    False: "least and most",
-}
 LATENCIES = ("response", "service", "first_byte", "lag", "part")
 
 
@@ -96,7 +91,7 @@ def _row(run: Run, cell: Result, parameters: list[str]) -> dict[str, Any]:
         "requests_per_s": cell.requests_per_s,
         "requests_per_s_low": cell.rate.low if cell.rate.is_spread else None,
         "requests_per_s_high": cell.rate.high if cell.rate.is_spread else None,
-        "spread_is": SPREAD_IS[cell.rate.is_interval] if cell.rate.is_spread else None,
+        "spread_is": cell.rate.spread_is if cell.rate.is_spread else None,
         "bytes_per_s": cell.bytes_per_s,
     }
     for kind in LATENCIES:

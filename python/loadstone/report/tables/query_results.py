@@ -5,14 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loadstone import units
 from loadstone.analysis.cells.queries import (
-    Arm,
     QueryArm,
     QueryResults,
     QueryTimes,
     TablesLoad,
     ratio_of,
 )
-from loadstone.analysis.cells.query_streams import StreamRuns
+from loadstone.analysis.cells.query_streams import Arm, StreamRuns
 from loadstone.analysis.statistics.mean import Mean
 from loadstone.report.result_words import MARKS, NOT_KNOWN, marks_note, spread_note
 from loadstone.report.tables.layout import Column, Table, numbers, texts
@@ -42,8 +41,8 @@ def arms_table(results: QueryResults) -> Table:
     rows = []
     for number, arm in enumerate(results.arms):
         figures = (
-            seconds(arm.total_s if arm.is_whole else None),
-            seconds(arm.geometric_mean_s if arm.is_whole else None),
+            seconds(arm.total_s),
+            seconds(arm.geometric_mean_s),
             _ratio(results.arms[0], arm) if number else "1",
             seconds(_sum([query.cpu_s for query in arm.queries])),
             _bytes(_sum([query.read_bytes for query in arm.queries])),
@@ -104,9 +103,7 @@ def _by_arm(
             *numbers("CPU", "Read"),
             *texts("Slowest", "Right"),
         ),
-        rows=tuple(
-            (*(dict(arm).get(name, "") for name in names), *figures) for arm, figures in rows
-        ),
+        rows=tuple((*(getattr(arm, name) for name in names), *figures) for arm, figures in rows),
         notes=(note, DERIVED),
     )
 
@@ -199,7 +196,7 @@ def _details(results: QueryResults) -> Table:
 def _bounds(results: QueryResults) -> Iterator[str]:
     """Yield the rates that the targets' paths reach by themselves."""
     bounds = {
-        (dict(arm.arm)["target"], bound): None
+        (arm.arm.target, bound): None
         for arm in results.arms
         for query in arm.queries
         for bound in query.bounds
@@ -301,9 +298,8 @@ def _slowest(arm: QueryArm) -> str:
 
 def answers_cell(arm: QueryArm) -> str:
     """Return how many queries were answered correctly."""
-    right = [query for query in arm.queries if query.by_block and not query.failures]
-    unchecked = "" if all(query.is_compared for query in right) else ", not compared"
-    return f"{len(right)}/{len(arm.queries)}{unchecked}"
+    unchecked = "" if all(query.is_compared for query in arm.right_queries) else ", not compared"
+    return f"{arm.right}/{len(arm.queries)}{unchecked}"
 
 
 def _answer(query: QueryTimes) -> str:

@@ -158,12 +158,15 @@ def _print_mistakes(account: Account) -> None:
 
 
 def _document(account: Account, findings: tuple[Finding, ...]) -> dict[str, object]:
+    from loadstone.documents.report import ReportFinding
+    from loadstone.report.formats.document import written
+
     return {
         "format": 1,
         "name": account.name,
         "title": account.title,
         "targets": list(account.targets),
-        "findings": [finding.to_json() for finding in findings],
+        "findings": [written(ReportFinding, finding) for finding in findings],
         "mistakes": [asdict(result) for result in linter.lint(account)],
     }
 
