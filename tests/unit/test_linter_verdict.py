@@ -13,7 +13,7 @@ import pytest
 from loadstone._loadgen import Histogram
 from loadstone.analysis.accounts import judged_account
 from loadstone.analysis.cells import little
-from loadstone.analysis.instrument.client_limits import LOAD_THREADS, OCCUPIED
+from loadstone.analysis.instrument.client_limits import LOAD_THREADS, OCCUPIED, RUN_DELAY
 from loadstone.analysis.judgements import trial_findings
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.judgement import judge_measured
@@ -217,6 +217,11 @@ def test_a_resource_that_is_busy_while_more_clients_bring_more_is_named_beside()
     rise = {"higher": LoadPoint(load=128, rate=1400, time_s=0.09), "flags": CPU, "occupied": 0.6}
     decision = decide(Observed(point=HERE, **rise))  # type: ignore[arg-type]
     assert (decision.limit, decision.also) == ("NOT_SATURATED", ("INSTRUMENT_CPU",))
+    # Unless a quota or other programs kept its threads from running most of the time.
+    for waiting, expected in ((0.8, "INSTRUMENT_CPU"), (0.2, "NOT_SATURATED")):
+        waited = Evidence("load thread waiting", waiting, RUN_DELAY, source=LOAD_THREADS)
+        flags = {"INSTRUMENT_CPU": [*CPU["INSTRUMENT_CPU"], waited]}
+        assert limit(**{**rise, "flags": flags, "occupied": 0.95}) == expected
     # At the highest load nothing shows that more would come, and a thread that is idle for much of
     # the time after a steep rise is not what holds it.
     steep = {"lower": LoadPoint(load=32, rate=600, time_s=0.053), "flags": CPU}

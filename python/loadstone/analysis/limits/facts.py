@@ -15,6 +15,7 @@ from loadstone.analysis.instrument.client_limits import (
     LOAD_THREADS,
     OCCUPIED,
     OCCUPIED_SOME,
+    RUN_DELAY,
 )
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.limits.observed import (
@@ -29,6 +30,7 @@ from loadstone.analysis.rules import limit_in_words
 
 INSTRUMENT_CAUTION = 0.5
 INSTRUMENT_MAX = 0.8
+WAITING_MOSTLY = 0.5
 RESOURCE_BUSY = 0.80
 RESOURCE_FULL = 0.95
 CORE_FULL = 0.90
@@ -153,6 +155,9 @@ def _rank_of_client(limit: str, observed: Observed) -> Rank | None:
         # Requests without a port fail at once, and retries keep the clients busy.
         is_refused = observed.refused_here > THROTTLED_MUCH
         return Rank.REFUSED if is_refused else Rank.CLIENT
+    if limit == "INSTRUMENT_CPU" and _waits_mostly(observed):
+        # More clients bring more by larger batches in what is left of the core, which is still the limit.
+        return Rank.CLIENT
     up, below = observed.step_up, observed.step_here
     has_slack = _has_slack(observed)
     if up is not None:
@@ -173,6 +178,17 @@ def _has_slack(observed: Observed) -> bool:
     # The thread's own account does not contain steal time.
     return not any(
         evidence.source == LOAD_THREADS and evidence.threshold == OCCUPIED
+        for evidence in observed.flags.get("INSTRUMENT_CPU", ())
+    )
+
+
+def _waits_mostly(observed: Observed) -> bool:
+    """Tell whether the busiest load thread waited for a core at least half of the time."""
+    return any(
+        evidence.source == LOAD_THREADS
+        and evidence.threshold == RUN_DELAY
+        and isinstance(evidence.value, float)
+        and evidence.value >= WAITING_MOSTLY
         for evidence in observed.flags.get("INSTRUMENT_CPU", ())
     )
 
