@@ -1,5 +1,6 @@
 """`loadstone ab`: two servers in turns, one answer, and an exit code for a job."""
 
+import dataclasses
 import json
 import os
 import shlex
@@ -12,7 +13,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from loadstone.analysis.accounts.gate import judge, rules_of
+from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.cli import exit_code
+from loadstone.cli.gate import SoFar
 from loadstone.results.layout import ANSWER
 from loadstone.results.leg_log import read_legs
 from loadstone.results.store import read_run
@@ -79,6 +83,24 @@ def test_two_builds_are_measured_in_turns_each_on_new_data(finished_gate: Finish
         assert after["cpu_ns"] >= before["cpu_ns"]
 
 
+@pytest.mark.xdist_group("finished gate")
+def test_what_is_known_block_by_block_is_what_the_whole_run_says(
+    finished_gate: FinishedGate,
+) -> None:
+    run, rules = read_run(finished_gate.run), rules_of(0.03, 0.05, 6)
+    of_block = {
+        block: [record for record in run.records if record.trial["block"] == block]
+        for block in range(1, 7)
+    }
+    so_far = SoFar(dataclasses.replace(run, records=tuple(of_block.pop(1))))
+    for records in of_block.values():
+        so_far.add([record.id for record in records])
+    whole, grown = (judge(a, "base", "new", rules, 6) for a in (read_account(run), so_far.account))
+    rows = [row for row in whole.rows if row.metric in {other.metric for other in grown.rows}]
+    assert rows[0] == whole.rows[0]
+    assert list(grown.rows) == rows
+
+
 def test_a_build_that_takes_twice_the_processor_time_is_worse(tmp_path: Path) -> None:
     port = free_port()
     slow = server(port, "--burn", "200000")
@@ -141,11 +163,17 @@ def test_ctrl_c_ends_a_gate_with_what_is_known_and_it_goes_on(tmp_path: Path) ->
     assert answer["outcome"] == "not decided"
     assert 1 <= answer["blocks"] < 6
     assert answer["rows"]
+    # Each block leaves a line, and no trial does.
+    told = [line.partition("/")[0] for line in err.splitlines() if line.startswith("block ")]
+    assert told[: answer["blocks"]] == [f"block {block}" for block in range(1, len(told) + 1)]
+    assert told
+    assert not is_told_of_trials(err)
     # A gate that has ended keeps its answer for the next; this one has not.
     assert not (run / ANSWER).exists()
     begun = read_run(run)
-    resumed = loadstone("ab", "--resume", *words[1:], environment=KEYS)
+    resumed = loadstone("ab", "--resume", "-v", *words[1:], environment=KEYS)
     assert resumed.code in ANSWERS, resumed.err
+    assert is_told_of_trials(resumed.err)
     assert resumed.json()["blocks"] == 6
     assert json.loads((run / ANSWER).read_text()) == resumed.json()
     records = {record.id: record for record in read_run(run).records}
@@ -153,6 +181,10 @@ def test_ctrl_c_ends_a_gate_with_what_is_known_and_it_goes_on(tmp_path: Path) ->
         assert not record.is_whole or records[record.id].summary == record.summary
     assert sum(record.trial["measured"] for record in records.values()) == 6 * 2 * 2
     assert not any(record.summary.get("failed") for record in records.values())
+
+
+def is_told_of_trials(err: str) -> bool:
+    return any(line.startswith("[") for line in err.splitlines())
 
 
 def test_a_server_does_not_survive_a_kill(tmp_path: Path) -> None:

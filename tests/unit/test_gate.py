@@ -8,16 +8,18 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from loadstone import units
 from loadstone.analysis.accounts.account import RATE, SERVER_CPU, Account, Measurement
 from loadstone.analysis.accounts.gate import BLOCKS_MIN, POWER, GateAnswer, Rules, judge, rules_of
 from loadstone.analysis.statistics import sequential
 from loadstone.analysis.statistics.ratios import paired_ratio
 from loadstone.cli.gate import last_green
 from loadstone.errors import InputError
-from loadstone.report.formats.gate import GateFacts, to_junit
+from loadstone.report.formats.gate import GateFacts, answer, line_after_block, to_junit
 from loadstone.results.layout import ANSWER, MANIFEST
 
 MARGIN, ALPHA = 0.03, 0.05
+SECOND_NS = 1_000_000_000
 
 
 @pytest.mark.parametrize("most", [6, 7, 10, 12, 20, 30, 100])
@@ -56,6 +58,38 @@ def test_what_is_open_says_how_many_blocks_more_decide_it() -> None:
 
 def test_between_two_looks_nothing_is_decided() -> None:
     assert gate_of(rate=1.0, cpu=1.2, blocks=BLOCKS_MIN + 1).outcome == "not decided"
+
+
+def test_after_a_block_one_line_tells_how_a_gate_stands() -> None:
+    look, gate = (
+        gate_of(rate=1.0, cpu=1.0, spread=0.04, most=100, blocks=blocks)
+        for blocks in (BLOCKS_MIN, BLOCKS_MIN + 1)
+    )
+    assert look.blocks_more is not None
+    line = line_after_block(gate, look, SECOND_NS)
+    assert line.startswith(f"block {gate.blocks}/100: 100/s → ")
+    assert "\n" not in line
+    assert f"{gate.rows[0].change:+.1%}" in line
+    assert units.format_duration((look.blocks_more - 1) * SECOND_NS) in line
+    assert line_after_block(look, look, SECOND_NS).endswith(answer(look, SECOND_NS))
+
+
+def test_the_line_of_a_block_names_what_tells_the_case_from_the_others() -> None:
+    gate = gate_of(rate=1.0, cpu=1.0)
+    assert "get" not in line_after_block(gate, None, SECOND_NS)
+    rows = [dataclasses.replace(gate.rows[0], case=f"{op}, 4 KiB") for op in ("put", "get")]
+    line = line_after_block(dataclasses.replace(gate, rows=tuple(rows)), None, SECOND_NS)
+    assert "put" in line
+    assert "4 KiB" not in line
+
+
+def test_the_time_left_is_that_of_all_blocks_where_no_look_knows_better() -> None:
+    gate = gate_of(rate=1.0, cpu=1.0 + MARGIN, spread=0.04, most=100, blocks=BLOCKS_MIN + 1)
+    far = gate_of(rate=1.0, cpu=1.0 + MARGIN, spread=0.04, most=100)
+    assert far.blocks_more is None
+    left = units.format_duration((100 - gate.blocks) * SECOND_NS)
+    for look in (None, far):
+        assert left in line_after_block(gate, look, SECOND_NS)
 
 
 def test_a_void_result_is_no_answer() -> None:

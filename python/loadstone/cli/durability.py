@@ -26,6 +26,7 @@ class DurabilityKeeper:
     """Causes one fault in each load of a run, restarts the store, and prints the result."""
 
     is_resumable = False
+    shows_trials = True
 
     def __init__(
         self, faults: FaultCommands, names: Sequence[str], folder: Path, load_s: float, form: str

@@ -1,23 +1,26 @@
-"""A gate beside its run: it looks after some blocks, says how it stands, and answers at the end."""
+"""A gate beside its run: after each block it says how it stands, and at the end it answers."""
 
 import contextlib
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.accounts.gate import POWER, GateAnswer, Outcome, Rules, judge
 from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.cli import exit_code
 from loadstone.cli.messages import say
 from loadstone.errors import InputError, LeftBehindError, LoadstoneError
-from loadstone.execution.events import Event
+from loadstone.execution.events import Event, TrialEnded, TrialStarted
 from loadstone.execution.runner import RunEnd
 from loadstone.report.formats import gate as reports
 from loadstone.results.files import durable
 from loadstone.results.layout import ANSWER, read_json, read_manifest
 from loadstone.results.leg_log import read_legs
 from loadstone.results.record import Run
-from loadstone.results.store import read_run
+from loadstone.results.store import read_record, read_run
 
 FORMS: Mapping[str, Callable[[GateAnswer, reports.GateFacts], str]] = {
     "terminal": reports.to_terminal,
@@ -40,11 +43,19 @@ class GateKeeper:
 
     is_resumable = True
 
-    def __init__(self, rules: Rules, base: str, new: str, form: str, *, is_quiet: bool) -> None:
+    def __init__(
+        self, rules: Rules, base: str, new: str, form: str, *, is_quiet: bool, shows_trials: bool
+    ) -> None:
+        self.shows_trials = shows_trials
         self._rules = rules
         self._arms = base, new
         self._form = form
         self._is_quiet = is_quiet
+        self._began_s: float | None = None
+        self._blocks_passed = 0
+        self._ended: list[str] = []
+        self._so_far: SoFar | None = None
+        self._look: GateAnswer | None = None
 
     def announce(self) -> None:
         """Say before the start what the gate can tell, and how often it is wrong."""
@@ -54,29 +65,46 @@ class GateKeeper:
         say(
             f"up to {rules.looks[-1]} blocks, with looks after {', '.join(map(str, rules.looks))}."
             f" A build that is equal passes with a power of {POWER:.0%} where the ratios of blocks"
-            f" spread by up to {rules.spread:.1%}; {reports.error_rates(rules)}."
+            f" spread by up to {rules.spread:.1%}; {reports.error_rates(rules)}. Of each block:"
+            f" {' → '.join(self._arms)} so far, how much more that is, and its 95 % interval."
         )
 
     def watch(self, event: Event) -> None:
-        """Let it happen: a gate looks at whole blocks only."""
+        """Note which trials a block consists of, and when the first began."""
+        match event:
+            case TrialStarted() if self._began_s is None:
+                self._began_s = time.monotonic()
+            case TrialEnded(document=document):
+                self._ended.append(document["id"])
 
     def decide(self, folder: Path, blocks: int) -> bool:
-        """Look, where the block is one to look after; return whether it was the last."""
-        if blocks not in self._rules.looks:
+        """Say how the gate stands; return whether a look decided it."""
+        self._blocks_passed += 1
+        is_look = blocks in self._rules.looks
+        if self._is_quiet and not is_look:
             return False
-        gate = self._judge(folder, blocks)
-        facts = self._facts(folder)
+        # All records are read at looks alone: after each block that would outgrow the block.
+        if self._so_far is None or is_look:
+            self._so_far = SoFar(read_run(folder))
+        else:
+            self._so_far.add(self._ended)
+        self._ended.clear()
+        gate = judge(self._so_far.account, *self._arms, self._rules, blocks)
+        self._look = gate if is_look else self._look
         if not self._is_quiet:
-            say(f"after {blocks} blocks: {reports.answer(gate, facts)}")
-        return gate.outcome in ("no worse", "worse") or any(facts.failed.values())
+            say(reports.line_after_block(gate, self._look, self._block_ns()))
+        if not is_look:
+            return False
+        return gate.outcome in ("no worse", "worse") or any(self._failed(self._so_far.run).values())
 
     def conclude(self, folder: Path, end: RunEnd) -> int:
         """Print the answer, keep it in the run folder, and return its exit code.
 
         Of a run that was interrupted, it is what the whole blocks until then say.
         """
-        facts = self._facts(folder)
-        gate = self._judge(folder, facts.blocks)
+        run = read_run(folder)
+        facts = self._facts(run)
+        gate = judge(read_account(run), *self._arms, self._rules, facts.blocks)
         print(FORMS[self._form](gate, facts), end="")
         sys.stdout.flush()
         if end.state == "interrupted":
@@ -92,26 +120,49 @@ class GateKeeper:
         left = any(isinstance(problem, LeftBehindError) for problem in end.problems)
         return CODES[gate.outcome] or (exit_code.LEFT if left else 0)
 
-    def _judge(self, folder: Path, blocks: int) -> GateAnswer:
-        return judge(read_account(read_run(folder)), *self._arms, self._rules, blocks)
+    def _block_ns(self) -> int:
+        """Return how long a block of this session takes."""
+        assert self._began_s is not None, "a block has trials"
+        return round((time.monotonic() - self._began_s) * 1e9) // self._blocks_passed
 
-    def _facts(self, folder: Path) -> reports.GateFacts:
-        run = read_run(folder)
+    def _failed(self, run: Run) -> dict[str, int]:
         failed = dict.fromkeys(self._arms, 0)
         for record in run.records:
             if record.trial["measured"]:
                 failed[record.trial["target"]["name"]] += record.summary.get("failed", 0)
-        legs = read_legs(folder)
-        commands = {leg["arm"]: leg["command"] for leg in reversed(legs)}
+        return failed
+
+    def _facts(self, run: Run) -> reports.GateFacts:
+        legs = read_legs(run.path)
+        begun = {leg["arm"]: leg["command"] for leg in reversed(legs)}
+        commands = {arm: begun[arm] for arm in self._arms if arm in begun}
         passed_ns = sum(
             leg["ended_unix_ns"] - leg["started_unix_ns"]
             for leg in legs
             if "ended_unix_ns" in leg and "started_unix_ns" in leg
         )
         return reports.GateFacts(
-            folder=str(folder), commands=commands, failed=failed, passed_ns=passed_ns,
+            folder=str(run.path), commands=commands, failed=self._failed(run), passed_ns=passed_ns,
             blocks=_whole_blocks(run),
         )  # fmt: skip
+
+
+class SoFar:
+    """What is known of a run that goes on: its account grows by the trials that have ended.
+
+    Quantiles for which only many trials together have the requests do not grow.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.account: Account = read_account(run)
+
+    def add(self, trials: Sequence[str]) -> None:
+        """Add trials by their records alone."""
+        records = tuple(read_record(self.run.path, trial) for trial in trials)
+        account = read_account(replace(self.run, records=records))
+        measurements = (*self.account.measurements, *account.measurements)
+        self.account = replace(self.account, measurements=measurements)
 
 
 def last_green(history: Path) -> tuple[str, ...]:

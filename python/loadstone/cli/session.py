@@ -58,6 +58,8 @@ class Keeper(Protocol):
 
     is_resumable: bool
     """Whether the command that began the run can resume it by --resume."""
+    shows_trials: bool
+    """Whether each trial is shown; else the keeper itself says how far the run is."""
 
     def watch(self, event: Event) -> None:
         """Take an event; the run waits until this returns."""
@@ -149,7 +151,10 @@ def measure(
             writer.amend({"hosts": list(hosts.documents)})
         _export(metrics, folder, stack)
         planned = len(writer.manifest["plan"]) if resume else len(plan.trials)
-        view = make_view(plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet)
+        view = make_view(
+            plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet,
+            has_trials=gate is None or gate.shows_trials,
+        )  # fmt: skip
         try:
             note_deletes(campaign, plan)
             end = runner.execute(

@@ -64,16 +64,21 @@ class View(Protocol):
         """Leave the screen as it should stay."""
 
 
-def make_view(trials: Sequence[PlannedTrial], done: int = 0, *, is_quiet: bool = False) -> View:
+def make_view(
+    trials: Sequence[PlannedTrial],
+    done: int = 0,
+    *,
+    is_quiet: bool = False,
+    has_trials: bool = True,
+) -> View:
     """Return the view that suits where the output goes; `done` trials ran before a resumption.
 
-    A quiet view prints problems only.
+    A quiet view prints problems only. Without `has_trials` only they stay on the screen, since
+    somebody else prints what is done.
     """
-    if is_quiet:
-        return _PlainView(len(trials), done, is_quiet=True)
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        return _TerminalView(trials, done)
-    return _PlainView(len(trials), done)
+    if not is_quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return _TerminalView(trials, done, has_trials=has_trials)
+    return _PlainView(len(trials), done, is_quiet=is_quiet or not has_trials)
 
 
 class _Refusals:
@@ -361,7 +366,9 @@ class _PlainView:
 class _TerminalView:
     """One live line, and above it one that stays for each trial that has ended."""
 
-    def __init__(self, trials: Sequence[PlannedTrial], done: int = 0) -> None:
+    def __init__(
+        self, trials: Sequence[PlannedTrial], done: int = 0, *, has_trials: bool = True
+    ) -> None:
         from rich.console import Console
         from rich.live import Live
 
@@ -369,6 +376,7 @@ class _TerminalView:
 
         self._trials = len(trials) + done
         self._done = done
+        self._has_trials = has_trials
         self._forecast = Forecast(trials)
         self._console = Console(stderr=True, highlight=False)
         self._screen = LiveScreen()
@@ -381,7 +389,8 @@ class _TerminalView:
 
     def show(self, event: Event) -> None:
         for line in self._lines.of(event):
-            self._console.print(f"{line.mark} {plain(line.text)}", markup=False)
+            if line.is_problem or self._has_trials:
+                self._console.print(f"{line.mark} {plain(line.text)}", markup=False)
         match event:
             case StartPlanned(trials=trials):
                 self._trials += len(trials)

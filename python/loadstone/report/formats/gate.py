@@ -2,10 +2,11 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone import units
+from loadstone.analysis.accounts.account import RATE
 from loadstone.analysis.accounts.gate import POWER, GateAnswer, JudgedMetric, Rules
 from loadstone.analysis.judgements.standing import reason_words
 from loadstone.analysis.naming import metric_value, metric_words
@@ -31,7 +32,7 @@ class GateFacts:
         return self.passed_ns // self.blocks if self.blocks else 0
 
 
-def answer(gate: GateAnswer, facts: GateFacts) -> str:
+def answer(gate: GateAnswer, block_ns: int) -> str:
     """Return the answer as one line: "no worse than 3 %: yes"."""
     question = f"no worse than {_percent(gate.rules.margin)}"
     match gate.outcome:
@@ -39,7 +40,7 @@ def answer(gate: GateAnswer, facts: GateFacts) -> str:
             return f"{question}: yes"
         case "worse":
             worse = [row for row in gate.rows if row.outcome == "worse"]
-            each = (f"{metric_words(row.metric)} {row.change:+.1%}" for row in worse)
+            each = (f"{metric_words(row.metric)} {_change(row.change)}" for row in worse)
             return f"{question}: no ({', '.join(each)})"
         case "void" | "no ratio" as outcome:
             state = "void" if outcome == "void" else "lower bounds"
@@ -49,15 +50,43 @@ def answer(gate: GateAnswer, facts: GateFacts) -> str:
     more = gate.blocks_more
     if more is None:
         return f"{question}: not decided, and not within {gate.rules.looks[-1]} blocks"
-    minutes = units.format_duration(more * facts.block_ns)
+    minutes = units.format_duration(more * block_ns)
     return f"{question}: not yet ({more} more {'block' if more == 1 else 'blocks'}, {minutes})"
+
+
+def line_after_block(gate: GateAnswer, look: GateAnswer | None, block_ns: int) -> str:
+    """Return how a gate that goes on stands: base → new so far, their ratio, and the time left.
+
+    Of several metrics and cases the first is shown. The time is what the last `look` asked for, or
+    that of all blocks.
+    """
+    words = list(_words_so_far(gate.rows[0], gate)) if gate.rows else []
+    if look is gate:
+        words.append(answer(gate, block_ns))
+    elif look is None or look.blocks_more is None:
+        left = gate.rules.looks[-1] - gate.blocks
+        words.append(f"at most {units.format_duration(left * block_ns)} left")
+    else:
+        left = look.blocks + look.blocks_more - gate.blocks
+        words.append(f"{units.format_duration(left * block_ns)} left")
+    return f"block {gate.blocks}/{gate.rules.looks[-1]}: {', '.join(words)}"
+
+
+def _words_so_far(row: JudgedMetric, gate: GateAnswer) -> Iterator[str]:
+    cases = [set(other.case.split(", ")) for other in gate.rows]
+    name = [word for word in row.case.split(", ") if word not in set.intersection(*cases)]
+    name += [metric_words(row.metric)] if row.metric != RATE else []
+    values = " → ".join(metric_value(value, row.metric) for value in (row.base, row.new))
+    yield " ".join([*name, values])
+    interval = _interval(row)
+    yield _change(row.change) + (f" ({interval})" if interval else "")
 
 
 def to_terminal(gate: GateAnswer, facts: GateFacts) -> str:
     """Return it as one screen."""
     rows = _cells(gate)
     widths = [max(len(row[at]) for row in (HEAD, *rows)) for at in range(len(HEAD))]
-    lines = [answer(gate, facts), ""]
+    lines = [answer(gate, facts.block_ns), ""]
     for row in (HEAD, *rows):
         cells = [
             cell.rjust(width) if at in NUMBERS else cell.ljust(width)
@@ -74,7 +103,7 @@ def to_markdown(gate: GateAnswer, facts: GateFacts) -> str:
     rule = f"|{'|'.join('---:' if at in NUMBERS else '---' for at in range(len(HEAD)))}|"
     notes = "\n".join(f"- {_escaped(note)}" for note in _notes(gate, facts))
     return (
-        f"**{_escaped(answer(gate, facts))}**\n\n{rows[0]}\n{rule}\n"
+        f"**{_escaped(answer(gate, facts.block_ns))}**\n\n{rows[0]}\n{rule}\n"
         + "\n".join(rows[1:])
         + (f"\n\n{notes}\n")
     )
@@ -106,7 +135,7 @@ def to_json(gate: GateAnswer, facts: GateFacts) -> str:
     document = {
         "format": 1,
         "outcome": gate.outcome,
-        "answer": answer(gate, facts),
+        "answer": answer(gate, facts.block_ns),
         "base": gate.base,
         "new": gate.new,
         "margin": gate.rules.margin,
@@ -151,17 +180,25 @@ def _cells(gate: GateAnswer) -> list[tuple[str, ...]]:
 
 
 def _row_cells(row: JudgedMetric) -> tuple[str, ...]:
-    interval = ""
-    if row.low is not None and row.high is not None:
-        interval = f"{row.low:+.1%} to {row.high:+.1%}"
     return (
         metric_words(row.metric),
         metric_value(row.base, row.metric),
         metric_value(row.new, row.metric),
-        f"{row.change:+.1%}",
-        interval,
+        _change(row.change),
+        _interval(row),
         row.outcome,
     )
+
+
+def _interval(row: JudgedMetric) -> str:
+    if row.low is None or row.high is None:
+        return ""
+    return f"{_change(row.low)} to {_change(row.high)}"
+
+
+def _change(share: float) -> str:
+    # The first blocks allow for almost any ratio.
+    return f"{share:+.1%}" if abs(share) < 1 else f"{share:+,.0%}"
 
 
 def _notes(gate: GateAnswer, facts: GateFacts) -> list[str]:

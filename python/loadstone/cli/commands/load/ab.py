@@ -93,6 +93,9 @@ def command(
         str, typer.Option("--format", "-f", help="terminal, markdown, json or junit.")
     ] = "terminal",
     allow_commands: AllowCommands = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="A line for each trial, too.")
+    ] = False,
     quiet: Quiet = False,
 ) -> int:
     from loadstone import units
@@ -139,7 +142,7 @@ def command(
         raise InputError(f"a gate compares two arms, and the campaign has {len(arms)}", "see arms")
     if resume and output is None:
         raise InputError("--resume needs the folder of the run to continue", "name it with -o")
-    gate = GateKeeper(rules, *arms, form, is_quiet=quiet)
+    gate = GateKeeper(rules, *arms, form, is_quiet=quiet, shows_trials=verbose)
     gate.announce()
     return session.measure(
         campaign,
