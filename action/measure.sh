@@ -17,16 +17,21 @@ fi
 words="$RUNNER_TEMP/loadstone.words"
 xargs printf '%s\0' <<<"$LOADSTONE_ARGUMENTS" >"$words"
 mapfile -d '' -t arguments <"$words"
+summary="$RUNNER_TEMP/loadstone.md"
 code=0
-loadstone "${arguments[@]}" -o "$LOADSTONE_FOLDER" || code=$?
+if [ "${arguments[0]:-}" = ab ]; then
+    # Options behind the workload are the workload's. The answer of a gate is its own.
+    loadstone ab -o "$LOADSTONE_FOLDER" -f markdown "${arguments[@]:1}" | tee "$summary" || code=$?
+else
+    loadstone "${arguments[@]}" -o "$LOADSTONE_FOLDER" || code=$?
+fi
 echo "exit-code=$code" >>"$GITHUB_OUTPUT"
 if [ ! -e "$LOADSTONE_FOLDER/manifest.json" ]; then
     echo "loadstone ended with $code, and there is no run to report" | tee -a "$GITHUB_STEP_SUMMARY" >&2
     exit 0
 fi
 
-summary="$RUNNER_TEMP/loadstone.md"
-loadstone report "$LOADSTONE_FOLDER" -f markdown >"$summary"
+[ "${arguments[0]}" = ab ] || loadstone report "$LOADSTONE_FOLDER" -f markdown >"$summary"
 loadstone report "$LOADSTONE_FOLDER" -o "$LOADSTONE_FOLDER.html"
 cat "$summary" >>"$GITHUB_STEP_SUMMARY"
 if [ "$LOADSTONE_COMMENT" = true ] && [ -n "$LOADSTONE_PULL_REQUEST" ]; then

@@ -150,7 +150,9 @@ def try_command(words: Sequence[str], store: str, folder: Path) -> None:
     elif name in READERS and not any(foreign(word) for word in rest):
         for word in rest:
             make_run(run_folder_of(word))
-        run([name, *without(rest, ("--campaign", "--fail-if"), ())])
+        # A folder of the host that a page names may not be there, and is not ours.
+        here = [str(folder / Path(word).name) if word.startswith("/") else word for word in rest]
+        run([name, *without(here, ("--campaign", "--fail-if"), ())])
 
 
 def with_objects(words: Sequence[str], store: str, folder: Path) -> list[str]:

@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 
 from loadstone.cli import exit_code
 from tests.system.command import loadstone
+from tests.system.test_ab import ANSWERS, KEYS, free_port
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "action" / "measure.sh"
@@ -84,6 +85,25 @@ def test_a_threshold_that_is_met_is_left_to_the_last_step(tmp_path: Path) -> Non
     assert job.code == 0
     assert job.read("output") == f"exit-code={exit_code.WORSE}\n"
     assert job.read("summary")
+
+
+def test_the_comment_on_a_gate_is_its_answer(tmp_path: Path) -> None:
+    port = free_port()
+    server = f"loadstone serve --port {port} --threads 1"
+    job = measure(
+        tmp_path,
+        f'ab --base "{server}" --new "{server}" --blocks-max 6'
+        f" bench put http://127.0.0.1:{port} -t 2 -n 100 -s 4KiB",
+        **KEYS,
+    )
+    assert job.code == 0
+    (code,) = re.findall(r"exit-code=(\d+)", job.read("output"))
+    assert int(code) in ANSWERS
+    assert job.read("summary").startswith("**no worse than")
+    assert job.read("loadstone.md") == job.read("summary")
+    assert job.read("commented").split()[:3] == ["pr", "comment", "17"]
+    assert (tmp_path / "run" / "manifest.json").exists()
+    assert (tmp_path / "run.html").exists()
 
 
 @pytest.mark.parametrize("arguments", ["run absent.yaml", "bench get null; touch pwned"])
