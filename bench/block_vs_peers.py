@@ -93,11 +93,11 @@ def document(case: Case, path: Path, stop: dict[str, int], engine: str) -> trial
 def run_loadstone(case: Case, path: Path, seconds: float, engine: str) -> Cost:
     """Return what one round of loadstone cost."""
     stop = {"duration_ns": int(seconds * 1e9)}
-    told = trials.run(document(case, path, stop, engine), with_intervals=False)
+    trial = trials.run(document(case, path, stop, engine), with_intervals=False)
     once = trials.run(document(case, path, {"requests": 1}, engine), with_intervals=False)
-    cpu_s = told.cpu_s - once.cpu_s
-    per_s = told.requests / told.seconds("start_ns", "end_ns")
-    return Cost(cpu_s * 1e6 / told.requests, per_s)
+    cpu_s = trial.cpu_s - once.cpu_s
+    per_s = trial.requests / trial.seconds("start_ns", "end_ns")
+    return Cost(cpu_s * 1e6 / trial.requests, per_s)
 
 
 def fio_engines(case: Case) -> dict[str, list[str]]:
@@ -125,9 +125,9 @@ def fio(case: Case, path: Path, engine: list[str], end: list[str]) -> tuple[floa
     command += [f"--offset={DATA_START}", f"--size={FILE_BYTES}", f"--bs={case.block}"]
     command += [f"--rw={pattern}", f"--direct={int(case.is_direct)}", "--norandommap"]
     command += ["--group_reporting", "--output-format=json", "--invalidate=0", *engine, *end]
-    cpu_s, said = trials.cpu_of(command)
-    told = json.loads(said[said.index("{") :])["jobs"][0][case.operation]
-    return cpu_s, told["total_ios"], told["iops"]
+    cpu_s, output = trials.cpu_of(command)
+    job = json.loads(output[output.index("{") :])["jobs"][0][case.operation]
+    return cpu_s, job["total_ios"], job["iops"]
 
 
 def run_fio(case: Case, path: Path, engine: list[str], seconds: float) -> Cost:
@@ -205,9 +205,9 @@ def measure(work: Work, peers: list[str]) -> list[Row]:
         for peer, of_peer in ways.items()
         for name, options in of_peer.items()
     }
-    told = trials.in_rounds(ours, theirs, work.rounds, at_once=work.at_once)
+    rounds_of = trials.in_rounds(ours, theirs, work.rounds, at_once=work.at_once)
     return [
-        compare(work.case, peer, {name: told[f"{peer} {name}"] for name in of_peer})
+        compare(work.case, peer, {name: rounds_of[f"{peer} {name}"] for name in of_peer})
         for peer, of_peer in ways.items()
     ]
 
@@ -265,15 +265,15 @@ def found_peers(wanted: list[str] | None) -> list[str]:
     """Return the peers that are here, and say which are not."""
     if shutil.which("taskset") is None:
         raise SystemExit("error: no taskset on PATH\nhint: apt-get install util-linux")
-    found = [peer for peer in wanted or PEERS if shutil.which(peer)]
+    installed = [peer for peer in wanted or PEERS if shutil.which(peer)]
     for peer in wanted or PEERS:
-        if peer not in found:
+        if peer not in installed:
             print(f"no {peer} on PATH: it is left out")
-    if not found:
+    if not installed:
         raise SystemExit("error: neither fio nor elbencho on PATH\nhint: apt-get install fio")
-    if "elbencho" in found:
+    if "elbencho" in installed:
         print(f"elbencho {elbencho.version()}")
-    return found
+    return installed
 
 
 def main() -> None:

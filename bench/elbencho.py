@@ -23,15 +23,15 @@ class Phase:
 def version() -> str:
     """Return what elbencho calls itself."""
     command = ["elbencho", "--version"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    line = next(line for line in told.splitlines() if "Version:" in line and "Net" not in line)
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    line = next(line for line in output.splitlines() if "Version:" in line and "Net" not in line)
     return line.split(":")[1].strip()
 
 
-def parse_phases(told: str) -> list[Phase]:
+def parse_phases(output: str) -> list[Phase]:
     """Return the phases of a file of --jsonfile: one line of JSON for each."""
     phases = []
-    for line in told.splitlines():
+    for line in output.splitlines():
         phase = json.loads(line)
         name, done = phase["phase_type"], phase["last_done"]
         entries, moved = int(done.get("entries", 0)), int(done.get("bytes", 0))

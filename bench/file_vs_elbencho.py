@@ -102,10 +102,10 @@ def document(tree: Tree, step: Step, folder: Path) -> trials.Document:
 
 def run_loadstone(tree: Tree, step: Step, folder: Path) -> tuple[float, float]:
     """Return the CPU seconds of a step and its files per second."""
-    told = trials.run(document(tree, step, folder), with_intervals=False)
-    if told.requests != tree.all_files:
-        raise SystemExit(f"loadstone: {step.name} of {told.requests} files, not {tree.all_files}")
-    return told.cpu_s, told.requests / told.seconds("start_ns", "end_ns")
+    trial = trials.run(document(tree, step, folder), with_intervals=False)
+    if trial.requests != tree.all_files:
+        raise SystemExit(f"loadstone: {step.name} of {trial.requests} files, not {tree.all_files}")
+    return trial.cpu_s, trial.requests / trial.seconds("start_ns", "end_ns")
 
 
 def elbencho_options(tree: Tree) -> list[str]:

@@ -133,8 +133,8 @@ def run_warp(warp: str, proxy: Proxy, folder: Path, *, is_killed: bool) -> None:
     tell("warp", proxy, process.returncode, killed, began)
     if is_killed:
         print(out.decode(errors="replace").replace("\r", "\n")[-1800:])
-        kept = [path.name for path in folder.glob("warp*")]
-        print(f"files: {kept}")
+        files = [path.name for path in folder.glob("warp*")]
+        print(f"files: {files}")
 
 
 def run_loadstone(proxy: Proxy, folder: Path, *, is_killed: bool) -> None:
@@ -156,13 +156,13 @@ def run_loadstone(proxy: Proxy, folder: Path, *, is_killed: bool) -> None:
     killed = wait_and_kill(proxy, proxy.processes[1]) if is_killed else None
     out, _ = process.communicate(timeout=180)
     tell("loadstone", proxy, process.returncode, killed, began)
-    (record,) = (one for one in read_run(run).records if one.trial["measured"])
+    (record,) = (record for record in read_run(run).records if record.trial["measured"])
     hosts = record.summary["hosts"]
-    late_ns = [one["start_error_ns_max"] for one in hosts if one["state"] == "finished"]
+    late_ns = [host["start_error_ns_max"] for host in hosts if host["state"] == "finished"]
     print(f"  late by {[late / 1e6 for late in late_ns]} ms")
     if is_killed:
         print(out.decode(errors="replace")[-1200:])
-        print(f"hosts: {[(one['name'], one['state'], one['requests']) for one in hosts]}")
+        print(f"hosts: {[(host['name'], host['state'], host['requests']) for host in hosts]}")
 
 
 def wait_and_kill(proxy: Proxy, process: int) -> float:

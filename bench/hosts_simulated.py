@@ -63,7 +63,7 @@ class Streams:
         self.clock = SteadyClock()
         self._seconds = seconds
         self._order = tuple(hosts)
-        self._told: queue.SimpleQueue[HostMessage] = queue.SimpleQueue()
+        self._ready: queue.SimpleQueue[HostMessage] = queue.SimpleQueue()
         self._attempt = 0
         self._packed = [
             [_packed(batch, second) for second, batch in enumerate(variant)] for variant in rows
@@ -80,7 +80,7 @@ class Streams:
         if isinstance(asked, messages.Trial):
             self._attempt = asked.attempt
             for host in hosts:
-                self._told.put(
+                self._ready.put(
                     HostMessage(host=host, name="ready", body={"attempt": self._attempt})
                 )
 
@@ -90,8 +90,8 @@ class Streams:
 
     def get(self, timeout: float = 0) -> HostMessage:
         """Return the next word: of all hosts one second after the other, then their ends."""
-        if not self._told.empty():
-            return self._told.get()
+        if not self._ready.empty():
+            return self._ready.get()
         second, index = divmod(self._next, len(self._order))
         self._next += 1
         host = self._order[index]
@@ -108,7 +108,7 @@ class Streams:
 
     def get_nowait(self) -> HostMessage:
         """Return the next word; as many at once as hosts speak in half a second."""
-        if self._told.empty() and self._next % max(1, len(self._order) // 2) == 0:
+        if self._ready.empty() and self._next % max(1, len(self._order) // 2) == 0:
             raise queue.Empty
         return self.get()
 

@@ -49,10 +49,10 @@ def main() -> None:
             )
         )
         with ssh_network(folder, wanted.hosts) as network:
-            said = network.loadstone("run", file, "-o", folder / "run")
+            result = network.loadstone("run", file, "-o", folder / "run")
         run = read_run(folder / "run")
         # On a busy machine some requests are due and never sent, which starts have no part in.
-        assert run.state == "finished", said.err
+        assert run.state == "finished", result.err
         hosts = [host for record in run.records for host in record.summary["hosts"]]
     print(f"{len(hosts)} starts of {wanted.hosts} hosts, load average {os.getloadavg()[0]:.1f}")
     show("late by", [host["start_error_ns_max"] for host in hosts])
@@ -63,8 +63,8 @@ def show(name: str, times_ns: list[int]) -> None:
     """Print the percentiles of some times."""
     cuts = statistics.quantiles(times_ns, n=100, method="inclusive")
     shares = {"median": cuts[49], "p90": cuts[89], "p99": cuts[98], "most": max(times_ns)}
-    told = ", ".join(f"{share} {time_ns / 1e6:.4f} ms" for share, time_ns in shares.items())
-    print(f"{name}: {told}")
+    delays = ", ".join(f"{share} {time_ns / 1e6:.4f} ms" for share, time_ns in shares.items())
+    print(f"{name}: {delays}")
 
 
 if __name__ == "__main__":

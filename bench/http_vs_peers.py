@@ -131,8 +131,8 @@ def wrk_command(case: Case, port: int, seconds: float, folder: Path) -> list[str
 
 def run_wrk(case: Case, port: int, seconds: float, folder: Path) -> float:
     """Return CPU microseconds per request of one round of wrk."""
-    cpu_s, told = cpu_of(wrk_command(case, port, seconds, folder))
-    words = next(line for line in told.splitlines() if " requests in " in line).split()
+    cpu_s, output = cpu_of(wrk_command(case, port, seconds, folder))
+    words = next(line for line in output.splitlines() if " requests in " in line).split()
     return cpu_s * 1e6 / int(words[0])
 
 
@@ -145,8 +145,8 @@ def run_oha(case: Case, port: int, seconds: float, folder: Path) -> float:
         body = folder / f"body-{case.size}"
         body.write_bytes(os.urandom(case.size))
         command += ["-m", "PUT", "-D", str(body)]
-    cpu_s, told = cpu_of([*command, f"{case.url(port)}/bench/o-1"])
-    statuses = json.loads(told)["statusCodeDistribution"]
+    cpu_s, output = cpu_of([*command, f"{case.url(port)}/bench/o-1"])
+    statuses = json.loads(output)["statusCodeDistribution"]
     if set(statuses) != {"200"}:
         raise SystemExit(f"oha: {statuses}")
     return cpu_s * 1e6 / int(statuses["200"])
@@ -163,18 +163,18 @@ def run_warp(case: Case, port: int, _seconds: float, folder: Path) -> float:
         command += ["--objects", "64"]
     cpu_s, _ = cpu_of(command)
     packed = data.with_suffix(".json.zst")
-    told = json.loads(
+    summary = json.loads(
         subprocess.run(["zstd", "-dc", packed], capture_output=True, check=True).stdout
     )
     packed.unlink()
-    return cpu_s * 1e6 / int(told["total"]["total_requests"])
+    return cpu_s * 1e6 / int(summary["total"]["total_requests"])
 
 
 def run_floor(way: str, case: Case, port: int, seconds: float, _folder: Path) -> float:
     """Return CPU microseconds per request of one round of what only sends and waits."""
     command = [example("floor"), way, case.operation, str(port), str(case.clients), str(seconds)]
-    cpu_s, told = cpu_of(command)
-    return cpu_s * 1e6 / int(told)
+    cpu_s, output = cpu_of(command)
+    return cpu_s * 1e6 / int(output)
 
 
 @dataclass(frozen=True)
@@ -283,20 +283,23 @@ def measure(case: Case, peers: list[str], work: Work, folder: Path) -> Iterator[
             for peer in peers
             if PEERS[peer].does(case)
         }
-        told = in_rounds(ours, theirs, work.rounds, at_once=work.at_once)
-    for peer, rounds in told.items():
-        own, costs = zip(*rounds, strict=True)
-        ratios, goal = ratio("ratio", [trial.us for trial in own], costs), case.goals.get(peer)
+        rounds_of = in_rounds(ours, theirs, work.rounds, at_once=work.at_once)
+    for peer, rounds in rounds_of.items():
+        ours_of_rounds, costs = zip(*rounds, strict=True)
+        ratios, goal = (
+            ratio("ratio", [trial.us for trial in ours_of_rounds], costs),
+            case.goals.get(peer),
+        )
         yield {
             "case": case.name,
-            "us": statistics.median(trial.us for trial in own),
+            "us": statistics.median(trial.us for trial in ours_of_rounds),
             "peer": peer,
             "peer_us": statistics.median(costs),
             **ratios,
             "goal": goal,
             "is_met": None if goal is None else ratios["ratio"] <= goal,
-            "per_s": statistics.median(trial.requests / work.seconds for trial in own),
-            "own_mib": statistics.median(trial.own_mib for trial in own),
+            "per_s": statistics.median(trial.requests / work.seconds for trial in ours_of_rounds),
+            "own_mib": statistics.median(trial.own_mib for trial in ours_of_rounds),
         }
 
 
@@ -306,8 +309,8 @@ def measure_medians(case: Case, rounds: int, seconds: float, folder: Path) -> Ro
     with serving(case) as port:
         for _ in range(rounds):
             ours.append(run(document(case, port, seconds), with_intervals=True).service_p50_us)
-            _, told = cpu_of(wrk_command(case, port, seconds, folder))
-            number, unit = re.findall(r"^ +50% +([\d.]+)(us|ms|s)$", told, re.MULTILINE)[0]
+            _, output = cpu_of(wrk_command(case, port, seconds, folder))
+            number, unit = re.findall(r"^ +50% +([\d.]+)(us|ms|s)$", output, re.MULTILINE)[0]
             theirs.append(float(number) * {"us": 1, "ms": 1e3, "s": 1e6}[unit])
     medians = {"us": statistics.median(ours), "wrk_us": statistics.median(theirs)}
     return {"case": case.name, **medians, **ratio("ratio", ours, theirs)}

@@ -46,8 +46,8 @@ def lag(seconds: float) -> Iterator[Figure]:
             load = {"kind": "open", "rate_per_s": float(rate), "arrivals": "poisson"}
             load["clients_max"] = case.clients
             trial = document(case, port, 4 * seconds) | {"load": load}
-            told = run_trial(trial)
-            p50, p95, p99 = told.lag_us
+            trial_result = run_trial(trial)
+            p50, p95, p99 = trial_result.lag_us
             # Without a target, a request is late only where the host does not let the thread run.
             without_target = run_trial(trial | {"target": NO_TARGET})
             name = f"open load, {rate} requests/s: lag p50, p95, p99"
@@ -55,7 +55,7 @@ def lag(seconds: float) -> Iterator[Figure]:
             yield Figure(name, value, "p99 50 µs at 10000/s", p99 <= 50)
             of_ours, of_host = "p99 50 µs at 10000/s", "the host's share"
             for who, goal, row in (
-                ("", of_ours, told),
+                ("", of_ours, trial_result),
                 (" without a target", of_host, without_target),
             ):
                 seconds_p99 = row.lag_p99_us
@@ -66,8 +66,8 @@ def lag(seconds: float) -> Iterator[Figure]:
                 yield Figure(name, value, goal, p99 <= 50)
             # A Poisson count of this mean strays by its square root; constant arrivals do not.
             load["arrivals"] = "constant"
-            told = run_trial(document(case, port, seconds) | {"load": load})
-            off = told.requests / (rate * seconds) - 1
+            trial_result = run_trial(document(case, port, seconds) | {"load": load})
+            off = trial_result.requests / (rate * seconds) - 1
             name = f"open load, {rate} requests/s: rate reached"
             yield Figure(name, f"{off:+.3%}", "within 0.1 %", abs(off) <= 0.001)
 
@@ -76,17 +76,19 @@ def connections(seconds: float) -> Iterator[Figure]:
     """Ten thousand connections on one core: fair, kept open, and small."""
     case = Case("connections", "get", 4096, 10_000)
     with serving(case) as port:
-        told = run_trial(document(case, port, max(seconds, 5.0)))
-    fairness = told.summary["clients_requests_max"] / max(1, told.summary["clients_requests_min"])
-    opened = told.summary["connections_opened"]
+        result = run_trial(document(case, port, max(seconds, 5.0)))
+    fairness = result.summary["clients_requests_max"] / max(
+        1, result.summary["clients_requests_min"]
+    )
+    opened = result.summary["connections_opened"]
     limit = MEMORY_MIB + case.clients * MEMORY_KIB_PER_CONNECTION / 1024
     yield Figure(
         "10000 connections: most/least requests", f"{fairness:.2f}", "1.5", fairness <= 1.5
     )
     yield Figure("10000 connections: opened", str(opened), "10000", opened == case.clients)
-    own = told.own_mib
+    own_mib = result.own_mib
     yield Figure(
-        "10000 connections: own memory", f"{own:.1f} MiB", f"{limit:.0f} MiB", own <= limit
+        "10000 connections: own memory", f"{own_mib:.1f} MiB", f"{limit:.0f} MiB", own_mib <= limit
     )
 
 
@@ -95,15 +97,17 @@ def memory(_seconds: float) -> Iterator[Figure]:
     case = Case("memory", "get", 4096, 250)
     # Seconds, not a moment: histograms are in use from the second second on.
     few, many = 20_000_000, 1_000_000_000
-    own = {}
+    mib = {}
     for requests in (few, many):
         stop = {"requests": requests}
-        told = run_trial(document(case, 1, 1.0) | {"stop": stop, "target": NO_TARGET})
-        own[requests] = told.own_mib
-    grown = own[many] - own[few]
+        result = run_trial(document(case, 1, 1.0) | {"stop": stop, "target": NO_TARGET})
+        mib[requests] = result.own_mib
+    grown = mib[many] - mib[few]
     name = "null driver: memory from 20 to 1000 million requests"
     yield Figure(name, f"{grown:+.1f} MiB", "flat (1 MiB)", abs(grown) <= 1)
-    yield Figure("null driver: CPU of a request", f"{told.us:.3f} µs", "0.25 µs", told.us <= 0.25)
+    yield Figure(
+        "null driver: CPU of a request", f"{result.us:.3f} µs", "0.25 µs", result.us <= 0.25
+    )
 
 
 def recording(seconds: float) -> Iterator[Figure]:
@@ -122,9 +126,9 @@ def recording(seconds: float) -> Iterator[Figure]:
 def payload(_seconds: float) -> Iterator[Figure]:
     """How fast payload is made and verified."""
     for bytes_ in (4096, 1 << 20):
-        told = _payload_speed(bytes_)
+        speeds = _payload_speed(bytes_)
         for what, goal in (("made", 15), ("verified", 12)):
-            speed = told[f"{what}_per_s"] / 1e9
+            speed = speeds[f"{what}_per_s"] / 1e9
             name = f"payload {what}, objects of {bytes_ >> 10} KiB"
             yield Figure(name, f"{speed:.1f} GB/s", f"{goal} GB/s", speed >= goal)
 
@@ -139,9 +143,9 @@ def hashed(seconds: float) -> Iterator[Figure]:
             trial = document(case, port, seconds)
             costs[name] = statistics.median(run_trial(trial).us for _ in range(3))
     limit = 1.25 * hash_us + costs["put-1MiB-16"]
-    found = costs["put-1MiB-16-hashed"]
+    cost = costs["put-1MiB-16-hashed"]
     name = "PUT 1 MiB, payload hashed and signed"
-    yield Figure(name, f"{found:.0f} µs", f"{limit:.0f} µs (1.25 openssl + plain)", found <= limit)
+    yield Figure(name, f"{cost:.0f} µs", f"{limit:.0f} µs (1.25 openssl + plain)", cost <= limit)
 
 
 def ciphers(_seconds: float) -> Iterator[Figure]:
@@ -149,7 +153,7 @@ def ciphers(_seconds: float) -> Iterator[Figure]:
     for bytes_ in (64 << 10, 1 << 20):
         shares: dict[str, list[float]] = {}
         for _ in range(3):
-            told = _payload_speed(bytes_)
+            speeds = _payload_speed(bytes_)
             for cipher in ("aes-256-gcm", "aes-256-cbc"):
                 for what, flags in (("sealed", []), ("opened", ["-decrypt"])):
                     peer = _openssl_bytes_per_s(64 << 10, "-evp", cipher, *flags)
@@ -157,24 +161,24 @@ def ciphers(_seconds: float) -> Iterator[Figure]:
                         # It authenticates, too, as the other mode does by itself.
                         mac = _openssl_bytes_per_s(64 << 10, "-hmac", "sha256")
                         peer = 1 / (1 / peer + 1 / mac)
-                    share = told[f"{cipher}_{what}_per_s"] / peer
+                    share = speeds[f"{cipher}_{what}_per_s"] / peer
                     shares.setdefault(f"{cipher} {what}, {bytes_ >> 10} KiB", []).append(share)
-        for name, found in shares.items():
-            share = statistics.median(found)
+        for name, ratios in shares.items():
+            share = statistics.median(ratios)
             yield Figure(name, f"{share:.2f}", "0.90 of openssl speed", share >= 0.9)
 
 
 def _payload_speed(bytes_: int) -> dict[str, float]:
     """Return what an example of the load generator does with objects of this size."""
-    told: dict[str, float] = json.loads(cpu_of([example("payload_speed"), str(bytes_)])[1])
-    return told
+    speeds: dict[str, float] = json.loads(cpu_of([example("payload_speed"), str(bytes_)])[1])
+    return speeds
 
 
 def _openssl_bytes_per_s(bytes_: int, *algorithm: str) -> float:
     """Return what openssl does with segments of this size."""
     command = ["openssl", "speed", "-mr", "-seconds", "1", "-bytes", str(bytes_), *algorithm]
-    _, told = cpu_of(command)
-    return float(next(line for line in told.splitlines() if "+F:" in line).split(":")[-1])
+    _, output = cpu_of(command)
+    return float(next(line for line in output.splitlines() if "+F:" in line).split(":")[-1])
 
 
 COLUMNS = (

@@ -102,21 +102,22 @@ def _measure(
     run = [*words, "run", file, "-o", folder / "run", "--allow-commands", "--quiet"]
     subprocess.run(run, check=True, env=environment)
     report = [*words, "report", folder / "run", "-f", "json"]
-    told: dict[str, Any] = json.loads(
+    report_of_run: dict[str, Any] = json.loads(
         subprocess.run(report, check=True, capture_output=True).stdout
     )
-    return told
+    return report_of_run
 
 
 def show(arms: Sequence[Mapping[str, Any]]) -> None:
     """Print a row for each query, and what all took together."""
-    print("| | " + " | ".join(f"{one['target']}, {one['engine']}" for one in arms) + " |")
+    print("| | " + " | ".join(f"{arm['target']}, {arm['engine']}" for arm in arms) + " |")
     print("|---|" + "---:|" * len(arms))
     for rows in zip(*(arm["queries"] for arm in arms), strict=True):
-        cells = (_cell(one["median_s"], one["read_bytes"]) for one in rows)
+        cells = (_cell(query["median_s"], query["read_bytes"]) for query in rows)
         print(f"| {rows[0]['query']} | " + " | ".join(cells) + " |")
     cells = (
-        _cell(arm["total_s"], sum(one["read_bytes"] or 0 for one in arm["queries"])) for arm in arms
+        _cell(arm["total_s"], sum(query["read_bytes"] or 0 for query in arm["queries"]))
+        for arm in arms
     )
     print("| all | " + " | ".join(cells) + " |")
     print("| right | " + " | ".join(f"{arm['right']} of {len(arm['queries'])}" for arm in arms))

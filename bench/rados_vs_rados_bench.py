@@ -133,13 +133,13 @@ def run_loadstone(pool: Pool, case: Case, seconds: float) -> Cost:
     stop = {"duration_ns": int(seconds * 1e9)}
     if case.mode == "seq":
         stop["requests"] = OBJECTS[case.size]
-    told = run_trial(document(pool, case, stop, "read", "get"))
-    verified = told.summary["verified_requests"]
-    if verified != told.requests:
-        raise SystemExit(f"only {verified} of {told.requests} reads were verified")
+    result = run_trial(document(pool, case, stop, "read", "get"))
+    verified = result.summary["verified_requests"]
+    if verified != result.requests:
+        raise SystemExit(f"only {verified} of {result.requests} reads were verified")
     once = run_trial(document(pool, case, {"requests": 1}, "read", "get"))
-    cpu_s = told.cpu_s - once.cpu_s
-    return Cost(cpu_s * 1e6 / told.requests, told.requests / measured_s(told))
+    cpu_s = result.cpu_s - once.cpu_s
+    return Cost(cpu_s * 1e6 / result.requests, result.requests / measured_s(result))
 
 
 def write(pool: Pool, case: Case, seconds: float) -> Cost:
@@ -148,9 +148,9 @@ def write(pool: Pool, case: Case, seconds: float) -> Cost:
     It calls what rados bench does `write`: a block as long as the object, which is not replaced.
     """
     stop = {"duration_ns": int(seconds * 1e9), "requests": count_of(pool, case.size, "written")}
-    told = trials.run(document(pool, case, stop, "written", "write"), with_intervals=True)
-    clean_up_loadstone(pool, case.size, "written", told.requests)
-    return steady(case, told.steps)
+    result = trials.run(document(pool, case, stop, "written", "write"), with_intervals=True)
+    clean_up_loadstone(pool, case.size, "written", result.requests)
+    return steady(case, result.steps)
 
 
 def steady(case: Case, steps: Sequence[Step]) -> Cost:
@@ -188,11 +188,11 @@ def bench_words(pool: Pool, case: Case, seconds: float, name: str) -> list[str]:
 
 def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[float, int, float]:
     """Run rados bench; return its CPU seconds, its requests and how long they took."""
-    cpu_s, said = rados(pool, *bench_words(pool, case, seconds, name))
-    requests = re.search(r"^Total (?:writes|reads) made: +(\d+)", said, re.MULTILINE)
-    took = re.search(r"^Total time run: +([\d.]+)", said, re.MULTILINE)
+    cpu_s, output = rados(pool, *bench_words(pool, case, seconds, name))
+    requests = re.search(r"^Total (?:writes|reads) made: +(\d+)", output, re.MULTILINE)
+    took = re.search(r"^Total time run: +([\d.]+)", output, re.MULTILINE)
     if requests is None or took is None:
-        raise SystemExit(f"rados bench said nothing of use:\n{said}")
+        raise SystemExit(f"rados bench said nothing of use:\n{output}")
     return cpu_s, int(requests[1]), float(took[1])
 
 
@@ -205,10 +205,10 @@ def rados_bench_steps(pool: Pool, case: Case, seconds: float) -> list[Step]:
         assert bench.stdout is not None
         for line in bench.stdout:
             # Second, requests in flight, begun, ended, and rates.
-            told = re.match(r" +(\d+) +\d+ +\d+ +(\d+) ", line)
-            if told and told[1] != "0":
+            match = re.match(r" +(\d+) +\d+ +\d+ +(\d+) ", line)
+            if match and match[1] != "0":
                 now_s = time.monotonic()
-                steps.append(Step(int(told[2]), now_s, cpu_of_threads(bench.pid), now_s))
+                steps.append(Step(int(match[2]), now_s, cpu_of_threads(bench.pid), now_s))
     if bench.returncode != 0 or not steps:
         raise SystemExit(f"rados bench failed with {bench.returncode}")
     if steps[-1].requests < count_of(pool, case.size, "written") and len(steps) < round(seconds):
@@ -278,8 +278,8 @@ def measure(pool: Pool, case: Case, work: Work) -> Row:
     peer = "rados_bench"
     ours = partial(run_loadstone, pool, case, work.seconds)
     theirs = {peer: partial(run_rados_bench, pool, case, work.seconds)}
-    told = trials.in_rounds(ours, theirs, work.rounds, at_once=work.at_once)
-    return compare(case.name, peer, told[peer])
+    rounds_of = trials.in_rounds(ours, theirs, work.rounds, at_once=work.at_once)
+    return compare(case.name, peer, rounds_of[peer])
 
 
 CPU_COLUMNS = (

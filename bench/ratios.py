@@ -31,8 +31,12 @@ Pair = tuple[Cost, Cost]
 
 def ratio(name: str, ours: Sequence[float], theirs: Sequence[float]) -> Row:
     """Return the median and the spread of a ratio, under this name."""
-    found = [a / b for a, b in zip(ours, theirs, strict=True)]
-    return {name: statistics.median(found), f"{name}_min": min(found), f"{name}_max": max(found)}
+    quotients = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return {
+        name: statistics.median(quotients),
+        f"{name}_min": min(quotients),
+        f"{name}_max": max(quotients),
+    }
 
 
 def compare(case: str, peer: str, rounds: Sequence[Pair]) -> Row:

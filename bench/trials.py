@@ -117,12 +117,12 @@ def run(trial: Document, *, with_intervals: bool) -> Trial:
     if ran.returncode != 0:
         raise SystemExit(f"loadstone failed:\n{ran.stderr}")
     fields = json.loads(ran.stdout)
-    told = Trial(**fields | {"steps": [Step(*step) for step in fields["steps"]]})
+    result = Trial(**fields | {"steps": [Step(*step) for step in fields["steps"]]})
     # Where the host took the core at the end of an open load, what was due then is not sent.
-    failed = told.summary["failed"]
-    if failed > told.not_sent:
-        raise SystemExit(f"{failed} requests failed: {told.summary['error_examples']}")
-    return told
+    failed = result.summary["failed"]
+    if failed > result.not_sent:
+        raise SystemExit(f"{failed} requests failed: {result.summary['error_examples']}")
+    return result
 
 
 def cpu_of(command: Sequence[str], *, may_fail: bool = False) -> tuple[float, str]:
@@ -138,10 +138,10 @@ def cpu_of(command: Sequence[str], *, may_fail: bool = False) -> tuple[float, st
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
-        said = out.read()
+        output = out.read()
         if process.returncode != 0 and not may_fail:
-            raise SystemExit(f"{' '.join(command)} failed:\n{said}{err.read()}")
-        return used.ru_utime + used.ru_stime, said
+            raise SystemExit(f"{' '.join(command)} failed:\n{output}{err.read()}")
+        return used.ru_utime + used.ru_stime, output
 
 
 def in_rounds(
@@ -152,20 +152,20 @@ def in_rounds(
     `at_once` each of theirs shares the core with a run of ours. Otherwise all take turns, and one
     run of ours counts beside all of theirs; who goes first changes from round to round.
     """
-    told: dict[str, list[tuple[A, B]]] = {name: [] for name in theirs}
+    pairs_of: dict[str, list[tuple[A, B]]] = {name: [] for name in theirs}
     for number in range(rounds):
         if at_once:
             pairs = {name: _at_once(ours, other) for name, other in theirs.items()}
         elif number % 2 == 0:
-            own = ours()
-            pairs = {name: (own, other()) for name, other in theirs.items()}
+            result = ours()
+            pairs = {name: (result, other()) for name, other in theirs.items()}
         else:
             others = {name: other() for name, other in theirs.items()}
-            own = ours()
-            pairs = {name: (own, other) for name, other in others.items()}
+            result = ours()
+            pairs = {name: (result, other) for name, other in others.items()}
         for name, pair in pairs.items():
-            told[name].append(pair)
-    return told
+            pairs_of[name].append(pair)
+    return pairs_of
 
 
 def _at_once(ours: Callable[[], A], theirs: Callable[[], B]) -> tuple[A, B]:

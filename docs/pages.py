@@ -64,7 +64,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     source = ORIGINS.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     return re.sub(
         r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=[)\s])",
-        lambda found: _link(found[1], source, page.file.src_uri) + (found[2] or ""),
+        lambda link: _link(link[1], source, page.file.src_uri) + (link[2] or ""),
         markdown,
     )
 
@@ -134,31 +134,31 @@ def keys_page() -> str:
 
 def _keys(name: str, part: dict[str, Any]) -> list[str]:
     rows = ["| key | kind | default | meaning |", "|---|---|---|---|"]
-    for key, one in part.get("properties", {}).items():
-        mark = "required" if key in part.get("required", ()) else _default(one)
-        meaning = (one.get("description") or "").replace("|", "\\|").replace("\n", " ")
-        rows.append(f"| `{key}` | {_kind(one)} | {mark} | {meaning} |")
+    for key, value in part.get("properties", {}).items():
+        mark = "required" if key in part.get("required", ()) else _default(value)
+        meaning = (value.get("description") or "").replace("|", "\\|").replace("\n", " ")
+        rows.append(f"| `{key}` | {_kind(value)} | {mark} | {meaning} |")
     about = (part.get("description") or "").replace("\n", " ")
     return [f"## {name}\n\n{about}\n\n" + "\n".join(rows) + "\n"]
 
 
-def _default(one: dict[str, Any]) -> str:
-    value = one.get("default")
+def _default(schema: dict[str, Any]) -> str:
+    value = schema.get("default")
     return "" if value in (None, "", [], {}) else f"`{json.dumps(value)}`"
 
 
-def _kind(one: dict[str, Any]) -> str:
-    if "$ref" in one:
-        name = one["$ref"].rpartition("/")[2]
+def _kind(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
-    if "enum" in one:
-        return ", ".join(f"`{value}`" for value in one["enum"])
-    if "const" in one:
-        return f"`{one['const']}`"
-    branches = one.get("anyOf") or one.get("oneOf") or ()
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    branches = schema.get("anyOf") or schema.get("oneOf") or ()
     kinds = dict.fromkeys(_kind(each) for each in branches if each.get("type") != "null")
     if kinds:
         return " or ".join(filter(None, kinds))
-    if one.get("type") == "array":
-        return f"list of {_kind(one.get('items') or {}) or 'anything'}"
-    return str(one.get("type") or "")
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items') or {}) or 'anything'}"
+    return str(schema.get("type") or "")

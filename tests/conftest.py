@@ -43,8 +43,8 @@ __all__ = [
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of our own."""
-    for one in (golden_files, rotation, cpu_times):
-        one.add_options(parser)
+    for module in (golden_files, rotation, cpu_times):
+        module.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:

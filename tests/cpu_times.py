@@ -63,8 +63,8 @@ _BEGAN = pytest.StashKey[float]()
 
 
 def _spent_s() -> float:
-    own = os.times()
-    spent = own.user + own.system + own.children_user + own.children_system
+    used = os.times()
+    spent = used.user + used.system + used.children_user + used.children_system
     for process in psutil.Process().children(recursive=True):
         try:
             times = process.cpu_times()

@@ -29,7 +29,7 @@ def drawn(costs: Iterable[tuple[str, float]], commit: str, budget_s: float) -> s
     The chance of one to be the next is proportional to its cost: few that cost much have no fewer
     turns than many that cost little. One that costs more than what is left makes room for the next.
     """
-    ordered = sorted(costs, key=lambda one: _arrival(f"{commit} {one[0]}") / one[1])
+    ordered = sorted(costs, key=lambda item: _arrival(f"{commit} {item[0]}") / item[1])
     chosen: set[str] = set()
     left_s = budget_s
     for name, cost_s in ordered:

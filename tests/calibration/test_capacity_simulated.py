@@ -74,39 +74,39 @@ def search(folder: Path, plan: Plan) -> CapacitySearch:
         end = runner.execute(plan, writer, lambda event: None, observe=observe)
     # Loads beyond the capacity fail, and the run has not: that is what was looked for.
     assert (end.state, end.failed_requests, end.not_run) == ("finished", 0, [])
-    (found,) = analyse(read_run(folder)).searches
-    return found
+    (search,) = analyse(read_run(folder)).searches
+    return search
 
 
 def test_the_capacity_of_a_queue_comes_back_with_its_bounds(tmp_path: Path) -> None:
-    found = search(tmp_path / "run", plan_of())
-    assert found.is_over
-    assert found.is_confirmed
-    assert found.lower is not None
-    assert found.upper is not None
-    assert 0.94 * CAPACITY <= found.lower <= 1.02 * CAPACITY
-    assert found.lower < found.upper <= 1.04 * CAPACITY
-    assert found.rate is not None
-    assert found.rate.low is not None
-    assert found.rate.high is not None
+    capacity = search(tmp_path / "run", plan_of())
+    assert capacity.is_over
+    assert capacity.is_confirmed
+    assert capacity.lower is not None
+    assert capacity.upper is not None
+    assert 0.94 * CAPACITY <= capacity.lower <= 1.02 * CAPACITY
+    assert capacity.lower < capacity.upper <= 1.04 * CAPACITY
+    assert capacity.rate is not None
+    assert capacity.rate.low is not None
+    assert capacity.rate.high is not None
     # What was achieved at the capacity is the capacity: nothing failed and nothing was left over.
-    assert found.rate.value == pytest.approx(found.lower, rel=0.02)
-    assert found.latency_ns is not None
-    assert found.latency_ns <= 1.1 * LIMIT_S * 1e9
+    assert capacity.rate.value == pytest.approx(capacity.lower, rel=0.02)
+    assert capacity.latency_ns is not None
+    assert capacity.latency_ns <= 1.1 * LIMIT_S * 1e9
 
 
 def test_every_trial_of_a_search_is_kept_and_only_its_answer_is_a_result(tmp_path: Path) -> None:
-    found = search(tmp_path / "run", plan_of())
+    capacity = search(tmp_path / "run", plan_of())
     run = read_run(tmp_path / "run")
     findings = analyse(run)
-    assert len(run.records) == len(found.steps)
-    assert [step.stage for step in found.steps].count("coarse") > 3
-    assert [fact.trial for fact in findings.trials] == [step.trial for step in found.steps]
+    assert len(run.records) == len(capacity.steps)
+    assert [step.stage for step in capacity.steps].count("coarse") > 3
+    assert [fact.trial for fact in findings.trials] == [step.trial for step in capacity.steps]
     (cell,) = findings.rounds
-    assert cell.trials == found.confirming
-    assert cell.parameters["rate"] == found.lower
-    (said,) = [finding for finding in findings.findings if finding.rule == "capacity"]
-    assert "holds p99 ≤ 100 ms" in said.statement
+    assert cell.trials == capacity.confirming
+    assert cell.parameters["rate"] == capacity.lower
+    (finding,) = (each for each in findings.findings if each.rule == "capacity")
+    assert "holds p99 ≤ 100 ms" in finding.statement
 
 
 def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: 
     findings = analyse(run)
     (again,) = findings.searches
     assert [step.trial for step in again.steps if step.is_left_out] == [bad.trial]
-    (seen,) = [step.observation for step in again.steps if step.is_left_out]
-    assert 0.15 <= seen.stalled <= 0.2
+    (left_out,) = [step.observation for step in again.steps if step.is_left_out]
+    assert 0.15 <= left_out.stalled <= 0.2
     assert ", 1 of " in describe_answer(again)
     table = steps_table(findings)
     assert table is not None
@@ -140,22 +140,22 @@ def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: 
 
 
 def test_threads_are_searched_as_well_as_rates(tmp_path: Path) -> None:
-    found = search(tmp_path / "run", plan_of("vary: threads, min: 1, max: 64,"))
-    assert found.is_confirmed
-    assert found.lower is not None
-    assert found.lower == int(found.lower)
+    capacity = search(tmp_path / "run", plan_of("vary: threads, min: 1, max: 64,"))
+    assert capacity.is_confirmed
+    assert capacity.lower is not None
+    assert capacity.lower == int(capacity.lower)
     # A closed load of n on four servers: up to n = 4 none waits, and p99 is 46 ms; 64 wait long.
-    assert 8 <= found.lower <= 30
+    assert 8 <= capacity.lower <= 30
 
 
 def test_an_objective_that_nothing_meets_ends_the_search(tmp_path: Path) -> None:
     text = CAMPAIGN.replace("p99: 100ms", "p99: 1ms").replace("VARIED", "min: 50/s,")
     plan = make_plan(parse_campaign(text, drivers=DRIVERS, environ={}), DRIVERS)
-    found = search(tmp_path / "run", plan)
-    assert (found.lower, found.upper, found.end) == (None, 50, "lowest fails")
-    assert found.objective.startswith("p99 ≤ 1.00 ms,")
-    for fact in (found.objective, "50.0/s", found.reason):
-        assert fact in describe_answer(found)
+    capacity = search(tmp_path / "run", plan)
+    assert (capacity.lower, capacity.upper, capacity.end) == (None, 50, "lowest fails")
+    assert capacity.objective.startswith("p99 ≤ 1.00 ms,")
+    for fact in (capacity.objective, "50.0/s", capacity.reason):
+        assert fact in describe_answer(capacity)
 
 
 def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
         )
     assert end.state == "finished"
     assert not set(ended) & set(again)
-    (found,) = analyse(read_run(tmp_path / "run")).searches
+    (capacity,) = analyse(read_run(tmp_path / "run")).searches
     # The virtual clock and the seed make both searches the same, trial by trial.
-    assert [step.load for step in found.steps] == [step.load for step in whole.steps]
-    assert (found.lower, found.upper) == (whole.lower, whole.upper)
+    assert [step.load for step in capacity.steps] == [step.load for step in whole.steps]
+    assert (capacity.lower, capacity.upper) == (whole.lower, whole.upper)

@@ -208,8 +208,8 @@ def _load_thread(requests: int, folder: Path, trial: Mapping[str, Any] = TRIAL) 
     out = folder / f"counts-{requests}"
     grind = ["valgrind", "--tool=callgrind", "--separate-threads=yes"]
     grind += [f"--callgrind-out-file={out}"]
-    told = _extension({**trial, "stop": {"requests": requests}}, folder, grind)
-    assert json.loads(told)["requests"] == requests
+    summary = _extension({**trial, "stop": {"requests": requests}}, folder, grind)
+    assert json.loads(summary)["requests"] == requests
     totals = {
         int(path.name.rpartition("-")[2]): int(match[1])
         for path in folder.glob(f"{out.name}-*")

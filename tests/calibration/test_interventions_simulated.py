@@ -117,7 +117,7 @@ def test_hosts_that_add_up_were_the_limit(tmp_path: Path, campaign: str) -> None
     findings = run(tmp_path / "target", of_hosts(campaign, lambda hosts: 4))
     assert all(
         verdict is None or verdict.effect == "none"
-        for verdict in (one.verdict for one in findings.rounds)
+        for verdict in (judged.verdict for judged in findings.rounds)
     )
 
 

@@ -12,16 +12,16 @@ TRIALS = 2_000
 NOMINAL = pytest.approx(0.95, abs=0.02)
 
 
-def covers(found: statistics.Ratio, truth: float) -> bool:
-    assert found.low is not None
-    assert found.high is not None
-    return found.low <= truth <= found.high
+def covers(ratio: statistics.Ratio, truth: float) -> bool:
+    assert ratio.low is not None
+    assert ratio.high is not None
+    return ratio.low <= truth <= ratio.high
 
 
-def width(found: statistics.Ratio) -> float:
-    assert found.low is not None
-    assert found.high is not None
-    return math.log(found.high / found.low)
+def width(ratio: statistics.Ratio) -> float:
+    assert ratio.low is not None
+    assert ratio.high is not None
+    return math.log(ratio.high / ratio.low)
 
 
 def test_interleaved_blocks_cover_and_stay_narrow_under_a_drift_that_all_share() -> None:
@@ -89,8 +89,8 @@ def test_the_geometric_mean_of_a_suite_covers() -> None:
             (generator.lognormal(0, 0.08, 10), 1.25 * generator.lognormal(0, 0.08, 10))
             for _ in range(22)
         ]
-        found = statistics.geometric_mean_ratio(pairs, seed=seed, resamples=600)
-        inside += covers(found, 1.25)
+        ratio = statistics.geometric_mean_ratio(pairs, seed=seed, resamples=600)
+        inside += covers(ratio, 1.25)
     # Drawing again from ten trials makes their spread √(9/10) of what it is: 93.6 % of 4 000.
     assert 0.92 <= inside / repeats <= 0.97
 
@@ -147,11 +147,11 @@ def test_arms_that_differ_by_the_margin_are_called_equivalent_at_most_one_time_i
 def test_a_series_without_a_change_has_no_change_point() -> None:
     generator = np.random.default_rng(29)
     repeats = 400
-    found = sum(
+    changed = sum(
         bool(change_points.e_divisive(generator.normal(100, 8, 50), seed=seed))
         for seed in range(repeats)
     )
-    assert found / repeats <= 0.01
+    assert changed / repeats <= 0.01
 
 
 def test_a_change_of_five_standard_deviations_is_found_where_it_is() -> None:

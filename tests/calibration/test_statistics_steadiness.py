@@ -74,10 +74,10 @@ def test_mser_takes_the_warm_up_out_of_the_mean() -> None:
     raw, cut = [], []
     for _ in range(200):
         x = simulate("warm-up", generator, 1_200)
-        found = steadiness.mser5(x)
-        assert found.is_valid
+        steadiness_of = steadiness.mser5(x)
+        assert steadiness_of.is_valid
         raw.append(x.mean() / 1000 - 1)
-        cut.append(x[found.cut :].mean() / 1000 - 1)
+        cut.append(x[steadiness_of.cut :].mean() / 1000 - 1)
     assert np.mean(raw) == pytest.approx(-0.0505, abs=0.001)
     assert abs(np.mean(cut)) < 0.004
 
@@ -86,12 +86,12 @@ def test_mser_cuts_little_from_what_is_steady_and_rejects_a_linear_decay() -> No
     generator = np.random.default_rng(47)
     steady = [steadiness.mser5(simulate("steady", generator, 1_200)) for _ in range(200)]
     decaying = [steadiness.mser5(simulate("linear decay", generator, 1_200)) for _ in range(200)]
-    assert np.median([found.cut for found in steady]) < 200
-    assert sum(not found.is_valid for found in decaying) / 200 >= 0.9
+    assert np.median([cut.cut for cut in steady]) < 200
+    assert sum(not cut.is_valid for cut in decaying) / 200 >= 0.9
 
 
 @pytest.mark.parametrize(("shape", "kind"), [("steady", "flat"), ("warm-up", "warm-up")])
 def test_trials_are_classified_by_what_they_did(shape: str, kind: str) -> None:
     generator = np.random.default_rng(53)
-    found = [change_points.classify(simulate(shape, generator, 600)).kind for _ in range(40)]
-    assert found.count(kind) >= 36
+    kinds = [change_points.classify(simulate(shape, generator, 600)).kind for _ in range(40)]
+    assert kinds.count(kind) >= 36

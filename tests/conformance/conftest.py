@@ -63,10 +63,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     """Start the target of this cell; tests of one target follow each other."""
     target: Target = request.param
-    with pytest.MonkeyPatch.context() as patch, target.start(request) as found:
-        for name, value in found.environment.items():
+    with pytest.MonkeyPatch.context() as patch, target.start(request) as resources:
+        for name, value in resources.environment.items():
             patch.setenv(name, value)
-        yield found
+        yield resources
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ def dataset(place: Place) -> Iterator[Dataset]:
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start the embedded store by itself, in memory and in a directory."""
     data = None if request.param == "memory" else str(tmp_path_factory.mktemp("store") / "data")
-    with store_under_test.store(data=data) as found:
-        yield found
+    with store_under_test.store(data=data) as store:
+        yield store
 
 
 @pytest.fixture(scope="module")

@@ -51,8 +51,8 @@ def loop_device(size_bytes: int = LOOP_BYTES) -> Iterator[Path]:
         try:
             made = subprocess.run(command, capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            said = getattr(error, "stderr", "") or str(error)
-            pytest.skip(f"no loop device can be made here: {said.strip()}")
+            output = getattr(error, "stderr", "") or str(error)
+            pytest.skip(f"no loop device can be made here: {output.strip()}")
         path = made.stdout.strip()
         try:
             yield Path(path)

@@ -18,10 +18,10 @@ CONTENT_KEY_BYTES = {"aes-256-gcm": 32, "aes-256-cbc": 64}
 
 @dataclass(frozen=True)
 class Reader:
-    """Who opens: a number, and the key of one's own or the private key of an inbox."""
+    """Who opens: a number, and their own key or the private key of an inbox."""
 
     number: int
-    own: bytes | None = None
+    key: bytes | None = None
     inbox: bytes | None = None
 
 
@@ -33,10 +33,10 @@ class Keys:
     seed: int
 
     def of_run(self) -> Reader:
-        return Reader(RUN, own=self.derived(b"loadstone run", 0))
+        return Reader(RUN, key=self.derived(b"loadstone run", 0))
 
     def of_owner(self, user: int) -> Reader:
-        return Reader(user, own=self.derived(b"loadstone own", user))
+        return Reader(user, key=self.derived(b"loadstone own", user))
 
     def of_inbox(self, user: int) -> Reader:
         return Reader(user, inbox=self.derived(b"loadstone inbox", user))
@@ -69,7 +69,7 @@ def opened(stored: bytes, cipher: str, reader: Reader) -> bytes:
     form = 2 if reader.inbox else 1
     assert stored[:8] == b"LSK" + bytes([form]) + reader.number.to_bytes(4, "little")
     at = 8
-    key = reader.own
+    key = reader.key
     if reader.inbox is not None:
         private = X25519PrivateKey.from_private_bytes(reader.inbox)
         writer, at = stored[8:40], 40

@@ -57,8 +57,8 @@ class RadosView:
 
     def objects(self, bucket: str) -> dict[str, int]:
         """Give the size of each object in a namespace."""
-        found: dict[str, int] = self._ask("objects", bucket=bucket)
-        return found
+        sizes: dict[str, int] = self._ask("objects", bucket=bucket)
+        return sizes
 
     def read(self, bucket: str, key: str) -> bytes:
         """Read a whole object."""

@@ -190,28 +190,28 @@ def beside_objects(place: Place, seed: int) -> list[str]:
     is_foreign = chance.random() < 0.4
     can = next(row["operations"] for row in _loadgen.drivers() if row["name"] == place.driver)
     operations = [name for name in OPERATIONS if name in can or name in ("prepare", "clean-up")]
-    told: list[str] = []
+    steps: list[str] = []
     for _ in range(STEPS):
         deed = chance.choice(client.deeds())
-        told.append(deed.__name__)
+        steps.append(deed.__name__)
         try:
             deed()
         except REFUSED:
-            told.append("the store refused them")
+            steps.append("the store refused them")
         operation = chance.choice(operations)
         if chance.random() < 0.3:
             with meanwhile(tolerant(client.puts_a_key_beyond_the_dataset)):
-                told.append(
+                steps.append(
                     f"{operation}: {phase(place, data, operation, allow_foreign=is_foreign)}"
                 )
         else:
-            told.append(f"{operation}: {phase(place, data, operation, allow_foreign=is_foreign)}")
+            steps.append(f"{operation}: {phase(place, data, operation, allow_foreign=is_foreign)}")
         changed = client.changed()
-        assert not changed, (seed, is_foreign, told, changed)
+        assert not changed, (seed, is_foreign, steps, changed)
     for bucket in place.view.buckets():
         if data.prefix in bucket:
             place.view.drop_bucket(bucket)
-    return told
+    return steps
 
 
 def tolerant(deed: Callable[[], None]) -> Callable[[], None]:

@@ -101,27 +101,27 @@ class Neighbour:
         number = self.chance.randint(0, self.data.objects + 2)
         return self.chance.choice([f"object-{number}", f"object-{number}.copy", "theirs", "one"])
 
-    def _own(self, path: Path) -> None:
+    def _give_away(self, path: Path) -> None:
         if os.geteuid() == 0:
             os.chown(path, SOMEBODY, SOMEBODY, follow_symlinks=False)
 
     def snapshot(self) -> dict[str, bytes]:
         """Give each byte that is theirs."""
-        found = {str(path): path.read_bytes() for path in self.home.iterdir()}
+        contents = {str(path): path.read_bytes() for path in self.home.iterdir()}
         # A file of theirs in a shared place may be moved by themselves only; loadstone may replace
         # no content of it under any of its names.
-        found |= {str(path): path.read_bytes() for path in self.put if path.exists()}
-        return found
+        contents |= {str(path): path.read_bytes() for path in self.put if path.exists()}
+        return contents
 
     def makes_a_bucket(self) -> None:
         """With a file in it that has an object's name."""
         bucket = self._bucket()
         if not os.path.lexists(bucket):
             bucket.mkdir()
-            self._own(bucket)
+            self._give_away(bucket)
             path = bucket / self._name()
             path.write_bytes(self._words())
-            self._own(path)
+            self._give_away(path)
             self.put[path] = path.read_bytes()
 
     def forges_a_bucket(self) -> None:
@@ -134,8 +134,8 @@ class Neighbour:
             json.dumps({"loadstone": 1, "run": self.data.run}) + "\n"
         )
         (bucket / "object-0").symlink_to(self.home / "object-0")
-        self._own(bucket / ".loadstone-mark")
-        self._own(bucket)
+        self._give_away(bucket / ".loadstone-mark")
+        self._give_away(bucket)
 
     def links_a_bucket(self) -> None:
         bucket = self._bucket()
@@ -185,7 +185,7 @@ class Neighbour:
         path = bucket / f"object-{self.data.objects + self.chance.randint(0, 9)}"
         if bucket.is_dir() and not bucket.is_symlink() and not os.path.lexists(path):
             path.write_bytes(self._words())
-            self._own(path)
+            self._give_away(path)
             self.put[path] = path.read_bytes()
 
     def unpacks_an_archive(self) -> None:
@@ -286,7 +286,7 @@ def beside_files(folder: Path, seed: int) -> list[str]:
     def is_home(path: str) -> bool:
         return Path(path).parent == neighbour.home
 
-    told: list[str] = []
+    steps: list[str] = []
     with contextlib.closing(neighbour):
         for _ in range(STEPS):
             chance.choice(neighbour.deeds())()
@@ -295,21 +295,21 @@ def beside_files(folder: Path, seed: int) -> list[str]:
             if chance.random() < 0.3:
                 # What they do to their own files meanwhile is no change of loadstone's.
                 with meanwhile(neighbour.swaps_a_bucket):
-                    told.append(f"{operation}: {phase(place, data, operation)}")
+                    steps.append(f"{operation}: {phase(place, data, operation)}")
                 before = {path: words for path, words in before.items() if is_home(path)}
             else:
-                told.append(f"{operation}: {phase(place, data, operation)}")
-            if told[-1] == "clean-up: done":
+                steps.append(f"{operation}: {phase(place, data, operation)}")
+            if steps[-1] == "clean-up: done":
                 # Where nothing is left, nothing is: they take no mark of ours away by themselves.
-                assert not neighbour.has_marks_of(data.run), (seed, told)
+                assert not neighbour.has_marks_of(data.run), (seed, steps)
             after = neighbour.snapshot()
             changed = {path for path in before if after.get(path) != before[path]}
-            assert not changed, (seed, told, changed)
-            assert not (neighbour.home / "not-there").exists(), (seed, told)
+            assert not changed, (seed, steps, changed)
+            assert not (neighbour.home / "not-there").exists(), (seed, steps)
             assert {path.name for path in neighbour.home.iterdir()} == {
                 f"object-{number}" for number in range(4)
-            }, (seed, told)
-    return told
+            }, (seed, steps)
+    return steps
 
 
 IMAGE_OBJECTS = 3
@@ -331,7 +331,7 @@ def beside_devices(folder: Path, seed: int) -> list[str]:
     place = Place(
         "block", settings, None, fill="write", read="read", range_bytes=4096, is_foreign=is_foreign
     )
-    told: list[str] = []
+    steps: list[str] = []
     with contextlib.ExitStack() as stack:
         disks = [stack.enter_context(devices.loop_device(DEVICE_BYTES)) for _ in range(2)]
         taken: Path | None = None
@@ -350,19 +350,19 @@ def beside_devices(folder: Path, seed: int) -> list[str]:
             before = {disk: disk.read_bytes() for disk in disks}
             operation = chance.choice(["prepare", "prepare", "write", "read", "delete", "clean-up"])
             ended = phase(place, data, operation)
-            told.append(f"{operation}: {ended}")
+            steps.append(f"{operation}: {ended}")
             changed = {disk for disk in disks if disk.read_bytes() != before[disk]}
             if changed and is_foreign and taken is None:
                 taken = disk_now
             # They allowed one: that which the name led to when the run first wrote there.
-            assert changed <= {taken}, (seed, told)
+            assert changed <= {taken}, (seed, steps)
             if operation in ("prepare", "write") and ended == "done":
                 # Where no device was, it has made a file, which goes with the name.
                 marked = disk_now if disk_now in disks else None
             if operation == "clean-up" and ended == "done" and marked is not None:
-                assert disk_now == marked, (seed, told)
+                assert disk_now == marked, (seed, steps)
                 marked = None
-    return told
+    return steps
 
 
 def beside_blocks(folder: Path, seed: int) -> list[str]:
@@ -386,28 +386,28 @@ def beside_blocks(folder: Path, seed: int) -> list[str]:
         range_bytes=4096,
         is_foreign=is_foreign,
     )
-    told, is_theirs = [], False
+    steps, is_theirs = [], False
     for _ in range(STEPS):
         deed = chance.choice(IMAGE_DEEDS)
         if chance.random() < 0.6 and deed(image, theirs, chance):
             is_theirs = True
-            told.append(deed.__name__)
+            steps.append(deed.__name__)
         before = image.read_bytes() if image.is_file() else None
         was_link = image.is_symlink()
         operation = chance.choice(["prepare", "prepare", "write", "read", "delete", "clean-up"])
         ended = phase(place, data, operation)
-        told.append(f"{operation}: {ended}")
-        assert theirs.read_bytes() == b"precious" * 1024, (seed, told)
-        assert image.is_symlink() == was_link, (seed, told)
+        steps.append(f"{operation}: {ended}")
+        assert theirs.read_bytes() == b"precious" * 1024, (seed, steps)
+        assert image.is_symlink() == was_link, (seed, steps)
         if is_theirs and before is not None and not is_foreign:
-            assert image.read_bytes() == before, (seed, told)
+            assert image.read_bytes() == before, (seed, steps)
         if is_foreign and before is not None and has_signature(before):
-            assert image.read_bytes() == before, (seed, told)
+            assert image.read_bytes() == before, (seed, steps)
         if chance.random() < 0.25:
             image.unlink(missing_ok=True)
             is_theirs = False
-            told.append("removes the image")
-    return told
+            steps.append("removes the image")
+    return steps
 
 
 def has_signature(image: bytes) -> bool:

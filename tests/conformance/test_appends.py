@@ -71,8 +71,10 @@ def test_a_warm_up_appends_too_and_nothing_is_appended_twice(place: Place, grown
     assert result.summary["failed"] == 0
     if place.view is None:
         return
-    found = [place.view.objects(bucket) for bucket in many.bucket_names]
-    sizes = [size for objects in found for key, size in objects.items() if "object-" in key]
+    objects_of_buckets = [place.view.objects(bucket) for bucket in many.bucket_names]
+    sizes = [
+        size for objects in objects_of_buckets for key, size in objects.items() if "object-" in key
+    ]
     assert {size for size in sizes if size < SIZE_BYTES} <= {BLOCK_BYTES, 2 * BLOCK_BYTES}
     assert max(sizes) <= SIZE_BYTES
     assert sum(sizes) == sum(row["bytes"] for row in result.rows)

@@ -74,8 +74,8 @@ def file_system(tmp_path: Path) -> Iterator[Path]:
             try:
                 subprocess.run(command, capture_output=True, text=True, check=True)
             except (OSError, subprocess.CalledProcessError) as error:
-                said = getattr(error, "stderr", "") or str(error)
-                pytest.skip(f"no file system can be mounted here: {said.strip()}")
+                output = getattr(error, "stderr", "") or str(error)
+                pytest.skip(f"no file system can be mounted here: {output.strip()}")
         stack.callback(subprocess.run, ["umount", str(mounted)], check=True)
         yield mounted
 

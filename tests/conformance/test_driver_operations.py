@@ -103,8 +103,8 @@ def test_a_mix_keeps_its_counts_together(place: Place, dataset: Dataset) -> None
     moved = counts["get"] + counts["put"]
     assert result.total("bytes") == moved * dataset.size_bytes
     if place.view is not None:
-        kept = sum(len(_objects(place, bucket)) for bucket in dataset.bucket_names)
-        assert kept == dataset.objects + counts["put"] - counts["delete"]
+        objects_left = sum(len(_objects(place, bucket)) for bucket in dataset.bucket_names)
+        assert objects_left == dataset.objects + counts["put"] - counts["delete"]
         beyond = [[dataset.objects, dataset.objects + (1 << 34)]]
         trials.clean_up(place, dataset, ownership={"written": beyond})
         assert not _left_over(place, dataset)
@@ -184,22 +184,22 @@ def _check_objects(place: Place, dataset: Dataset, operation: str) -> None:
     buckets = {bucket: _objects(place, bucket) for bucket in dataset.bucket_names}
     for number in range(dataset.objects):
         bucket, key = dataset.where(number)
-        found = buckets[bucket]
+        sizes = buckets[bucket]
         if operation in ("delete", "bulk_delete", "delete_if_match"):
-            assert key not in found
+            assert key not in sizes
         elif operation == "multipart_put":
             # Some products list an object in parts as being as long as its manifest.
             assert place.view is not None
             assert len(place.view.read(bucket, key)) == dataset.size_bytes
         else:
-            assert found.get(key) == dataset.size_bytes, f"{bucket}/{key}"
+            assert sizes.get(key) == dataset.size_bytes, f"{bucket}/{key}"
 
 
 def _objects(place: Place, bucket: str) -> dict[str, int]:
     """Objects of the dataset: without the mark that loadstone may have left in the bucket."""
     assert place.view is not None
-    found = place.view.objects(bucket)
-    return {key: size for key, size in found.items() if key.startswith("object-")}
+    sizes = place.view.objects(bucket)
+    return {key: size for key, size in sizes.items() if key.startswith("object-")}
 
 
 def _left_over(place: Place, dataset: Dataset) -> set[str]:

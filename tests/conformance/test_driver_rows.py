@@ -9,7 +9,7 @@ from tests.conformance.exemptions import CAPABILITIES, DRIVERS, LACKS, has
 from tests.conformance.targets import TARGETS
 from tests.system import test_canaries, test_liveness
 
-OWN = [name for name, row in DRIVERS.items() if not row["is_for_tests"]]
+FOR_USERS = [name for name, row in DRIVERS.items() if not row["is_for_tests"]]
 
 # Which drivers no hostile server stands before in test_liveness.py, and why.
 NOT_BEFORE_A_HOSTILE_SERVER = {
@@ -20,13 +20,13 @@ NOT_BEFORE_A_HOSTILE_SERVER = {
 }
 
 
-@pytest.mark.parametrize("driver", OWN)
+@pytest.mark.parametrize("driver", FOR_USERS)
 def test_a_driver_is_tried_on_a_target(driver: str) -> None:
     tried = [target.name for target in TARGETS if target.driver == driver]
     assert tried, f"add a row for {driver} to TARGETS in tests/conformance/targets.py"
 
 
-@pytest.mark.parametrize("driver", OWN)
+@pytest.mark.parametrize("driver", FOR_USERS)
 def test_a_driver_meets_hostile_servers(driver: str) -> None:
     met = {address.partition("+")[0] for address in test_liveness.ADDRESSES.values()}
     reason = NOT_BEFORE_A_HOSTILE_SERVER.get(driver)
@@ -36,7 +36,7 @@ def test_a_driver_meets_hostile_servers(driver: str) -> None:
     assert reason is None or not DRIVERS[driver]["facts"]["connects"]
 
 
-@pytest.mark.parametrize("driver", [name for name in OWN if has(name, "secrets")])
+@pytest.mark.parametrize("driver", [name for name in FOR_USERS if has(name, "secrets")])
 def test_a_driver_with_secrets_has_a_canary(driver: str) -> None:
     met = {place[0] for place in test_canaries.PARROTS.values()}
     assert driver in met, f"add {driver} to PARROTS in tests/system/test_canaries.py"

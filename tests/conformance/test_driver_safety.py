@@ -362,7 +362,7 @@ def test_clean_up_leaves_keys_of_the_datasets_form_that_it_cannot_have_written(
 def test_a_bucket_of_another_run_is_refused_and_not_swept(place: Place, dataset: Dataset) -> None:
     """What a run has kept stays until that run's own clean-up, or until the user names the run."""
     trials.prepare(place, dataset)
-    kept = {name: place.view.objects(name) for name in dataset.bucket_names}
+    before = {name: place.view.objects(name) for name in dataset.bucket_names}
     other = uuid.uuid4().hex
     for allow_foreign in (False, True):
         with pytest.raises(_loadgen.TargetError) as caught:
@@ -371,7 +371,7 @@ def test_a_bucket_of_another_run_is_refused_and_not_swept(place: Place, dataset:
         assert dataset.run in str(caught.value)
     swept = trials.clean_up(place, dataset, run=other, allow_foreign=True)
     assert [row["kind"] for row in swept.summary["places_left"]] == ["other_run"] * 2
-    assert {name: place.view.objects(name) for name in dataset.bucket_names} == kept
+    assert {name: place.view.objects(name) for name in dataset.bucket_names} == before
     ownership = {"adopt": [], "runs": [dataset.run], "written": []}
     swept = trials.clean_up(place, dataset, run=other, ownership=ownership)
     assert set(swept.summary["buckets_deleted"]) == set(dataset.bucket_names)
@@ -442,12 +442,12 @@ def test_an_operation_that_the_driver_lacks_is_refused(place: Place, dataset: Da
 def test_connections_can_be_opened_for_each_request(place: Place, dataset: Dataset) -> None:
     """Where there are connections, the record shows that none was used twice."""
     trials.prepare(place, dataset)
-    kept = trials.run(trials.document(place, dataset, place.read))
+    trial = trials.run(trials.document(place, dataset, place.read))
     fresh = trials.run(trials.document(place, dataset, place.read, connections="per_request"))
-    if kept.summary["connections_opened"] == 0:
+    if trial.summary["connections_opened"] == 0:
         assert fresh.summary["connections_opened"] == 0
     else:
-        assert kept.summary["connections_opened"] < dataset.objects
+        assert trial.summary["connections_opened"] < dataset.objects
         assert fresh.summary["connections_opened"] >= dataset.objects
     trials.clean_up(place, dataset)
 
@@ -457,16 +457,16 @@ def test_no_secret_is_told(
     place: Place, dataset: Dataset, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
 ) -> None:
     """Neither the right secret nor a wrong one shows in a summary, an error or any output."""
-    said = [json.dumps(trials.prepare(place, dataset).summary)]
-    said.append(json.dumps(trials.clean_up(place, dataset).summary))
+    texts = [json.dumps(trials.prepare(place, dataset).summary)]
+    texts.append(json.dumps(trials.clean_up(place, dataset).summary))
     for name in place.environment:
         monkeypatch.setenv(name, "a-wrong-secret-never-to-be-printed")
     try:
-        said.append(json.dumps(trials.prepare(place, dataset).summary))
+        texts.append(json.dumps(trials.prepare(place, dataset).summary))
     except _loadgen.TargetError as error:
-        said.append(str(error))
+        texts.append(str(error))
     captured = capfd.readouterr()
-    text = "\n".join([*said, captured.out, captured.err])
+    text = "\n".join([*texts, captured.out, captured.err])
     secrets = [*place.environment.values(), SECRET_KEY, PASSWORD]
     assert not [secret for secret in [*secrets, "a-wrong-secret"] if secret in text]
 

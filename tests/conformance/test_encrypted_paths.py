@@ -46,11 +46,13 @@ def test_a_dataset_is_found_under_its_sealed_names(place: Place, dataset: Datase
     can = set(DRIVERS[place.driver]["operations"])
     trials.run(encrypted(trials.document(place, dataset, "put", phase="prepare")))
     key = Keys(dataset.run, seed=7).of_paths()
-    found: set[str] = set()
+    paths: set[str] = set()
     for bucket in dataset.bucket_names:
-        found |= {opened_path(name, "object-", key) for name in stored_keys(place.view, bucket)}
-    assert found == {f"object-{number}" for number in range(dataset.objects)}
-    for operation in [one for one in ("get", "head", "list", "copy", "post") if one in can]:
+        paths |= {opened_path(name, "object-", key) for name in stored_keys(place.view, bucket)}
+    assert paths == {f"object-{number}" for number in range(dataset.objects)}
+    for operation in [
+        operation for operation in ("get", "head", "list", "copy", "post") if operation in can
+    ]:
         result = trials.run(encrypted(trials.document(place, dataset, operation)))
         assert result.outcomes() == {"ok": dataset.objects}, result.summary["error_examples"]
     other = encrypted(trials.document(place, dataset, "get", seed=8))
@@ -121,7 +123,7 @@ def test_a_name_that_does_not_open_and_one_that_is_lost_are_found(
     (bucket,) = dataset.bucket_names
     key = Keys(dataset.run, seed=7).of_paths()
     stored = stored_keys(place.view, bucket)
-    names = {opened_path(one, "object-", key): name for one, name in stored.items()}
+    names = {opened_path(path, "object-", key): name for path, name in stored.items()}
     place.view.delete(bucket, names["object-many/1"])
     # Another's plain name in one listing; in another, a name of ours that stands there altered.
     slash = "%2F" if "%2F" in names["object-kept/a"] else "/"
@@ -139,7 +141,7 @@ def test_a_name_that_does_not_open_and_one_that_is_lost_are_found(
     assert "2 names" in result.summary["error_examples"]["corrupt"]
 
     swept = trials.run(document(place, dataset, script, None, phase="clean-up", measured=False))
-    left = [one for one in place.view.objects(bucket) if one.startswith("object-")]
+    left = [path for path in place.view.objects(bucket) if path.startswith("object-")]
     assert sorted(left) == sorted([foreign, altered]), "nothing else of it is ours, or left"
     assert swept.summary["places_left"]
     for name in left:

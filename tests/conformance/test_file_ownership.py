@@ -138,7 +138,7 @@ def test_a_bucket_that_is_a_link_is_refused_even_if_allowed(folder: Path, tmp_pa
     for is_foreign in (False, True):
         refused(place_at(folder, is_foreign=is_foreign), data)
         trials.clean_up(place_at(folder, is_foreign=is_foreign), data)
-    assert [found.name for found in theirs.iterdir()] == ["object-0"]
+    assert [path.name for path in theirs.iterdir()] == ["object-0"]
 
 
 def nested(place: Place, data: Dataset, operation: str, **changes: object) -> dict[str, object]:
@@ -158,11 +158,11 @@ def test_a_directory_of_the_prefix_that_becomes_a_link_is_not_followed(
     theirs = tmp_path / "theirs"
     inner.rename(theirs)
     inner.symlink_to(theirs)
-    before = {found.name: found.read_bytes() for found in (theirs / "two").iterdir()}
+    before = {path.name: path.read_bytes() for path in (theirs / "two").iterdir()}
     result = trials.run(nested(place, data, operation))
     assert "ok" not in result.outcomes()
     trials.run(nested(place, data, "delete", phase="clean-up"))
-    assert {found.name: found.read_bytes() for found in (theirs / "two").iterdir()} == before
+    assert {path.name: path.read_bytes() for path in (theirs / "two").iterdir()} == before
 
 
 def test_keys_in_directories_are_written_read_and_swept(folder: Path) -> None:
@@ -281,19 +281,19 @@ def test_clean_up_takes_exactly_what_the_run_may_have_written(folder: Path) -> N
     trials.prepare(place, data)
     trials.run(trials.document(place, data, "copy"))
     bucket = folder / data.bucket_names[0]
-    kept = {"object-5", "object-05", "object-5.copy", "object-4.copy.copy", "object-", "object-4x"}
-    kept |= {".loadstone-tmp-theirs", f".loadstone-tmp-{uuid.uuid4().hex}-1-1"}
-    for name in kept:
+    names = {"object-5", "object-05", "object-5.copy", "object-4.copy.copy", "object-", "object-4x"}
+    names |= {".loadstone-tmp-theirs", f".loadstone-tmp-{uuid.uuid4().hex}-1-1"}
+    for name in names:
         (bucket / name).write_bytes(PRECIOUS)
     (bucket / f".loadstone-tmp-{data.run}-1-1").write_bytes(b"what a kill left")
     (bucket / "object-70").write_bytes(b"of a mix")
     (bucket / "object-3").unlink()
     (bucket / "object-3").mkdir()
-    kept.add("object-3")
+    names.add("object-3")
     ownership = {"ownership": {"written": [[60, 80]]}}
     (left,) = trials.clean_up(place, data, **ownership).summary["places_left"]
-    assert (left["kind"], left["objects"]) == ("other_objects", len(kept))
-    assert {found.name for found in bucket.iterdir()} == kept | {MARK}
+    assert (left["kind"], left["objects"]) == ("other_objects", len(names))
+    assert {path.name for path in bucket.iterdir()} == names | {MARK}
 
 
 def test_a_foreign_directory_is_written_beside_and_never_over(folder: Path) -> None:
@@ -315,7 +315,7 @@ def test_a_foreign_directory_is_written_beside_and_never_over(folder: Path) -> N
         swept = trials.clean_up(place, data).summary
         assert (swept["places_left"], swept["buckets_foreign"]) == ([], data.bucket_names)
         assert swept["buckets_deleted"] == []
-    assert {found.name for found in bucket.iterdir()} == {"theirs"}
+    assert {path.name for path in bucket.iterdir()} == {"theirs"}
 
 
 def test_a_clean_up_that_never_wrote_deletes_nothing_of_that_form(folder: Path) -> None:

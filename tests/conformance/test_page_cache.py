@@ -46,11 +46,11 @@ def test_the_share_of_the_data_that_is_in_memory_is_seen(driver: str, tmp_path: 
     assert share(read) == 1.0
     for gone in (0.5, 1.0):
         forget(tmp_path, gone)
-        seen = share(read)
-        assert seen is not None
-        if seen == 1.0:
+        in_memory = share(read)
+        assert in_memory is not None
+        if in_memory == 1.0:
             pytest.skip("this file system lies in memory")
-        assert seen == pytest.approx(1 - gone, abs=0.1)
+        assert in_memory == pytest.approx(1 - gone, abs=0.1)
     assert share(read, direct=True) is None, "it is passed by"
 
 

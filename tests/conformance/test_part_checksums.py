@@ -31,8 +31,8 @@ def test_an_object_in_parts_has_the_checksum_of_its_parts(
     client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=begun["UploadId"])
     result = trials.run(trial)
     assert result.outcomes() == {"ok": 1}, result.summary["error_examples"]
-    found = client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+    headers = client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
     trials.clean_up(place, dataset)
     if "ChecksumAlgorithm" not in begun:
         pytest.skip("this store keeps no checksum of an object in parts")
-    assert shown in found
+    assert shown in headers

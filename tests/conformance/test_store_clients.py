@@ -29,8 +29,8 @@ def read(client: Any, bucket: str, key: str, **options: Any) -> bytes:
 
 
 def keys(client: Any, bucket: str, **options: Any) -> list[str]:
-    found = client.list_objects_v2(Bucket=bucket, **options)
-    return [line["Key"] for line in found.get("Contents", [])]
+    page = client.list_objects_v2(Bucket=bucket, **options)
+    return [line["Key"] for line in page.get("Contents", [])]
 
 
 def test_an_object_comes_back_with_its_bytes_metadata_and_headers(client: Any, bucket: str) -> None:
@@ -43,10 +43,10 @@ def test_an_object_comes_back_with_its_bytes_metadata_and_headers(client: Any, b
         CacheControl="no-store",
     )
     assert put["ETag"].strip('"') == hashlib.md5(DATA).hexdigest()
-    found = client.get_object(Bucket=bucket, Key="o")
-    assert found["Body"].read() == DATA
-    assert (found["Metadata"], found["ContentType"]) == ({"k": "v"}, "x/y")
-    assert found["CacheControl"] == "no-store"
+    answer = client.get_object(Bucket=bucket, Key="o")
+    assert answer["Body"].read() == DATA
+    assert (answer["Metadata"], answer["ContentType"]) == ({"k": "v"}, "x/y")
+    assert answer["CacheControl"] == "no-store"
     assert client.head_object(Bucket=bucket, Key="o")["ContentLength"] == len(DATA)
 
 
@@ -100,8 +100,8 @@ def test_conditions_hold_for_reads_and_writes(client: Any, bucket: str) -> None:
 @pytest.mark.parametrize("algorithm", ["CRC32", "SHA1", "SHA256"])
 def test_checksums_are_checked_and_given_back(client: Any, bucket: str, algorithm: str) -> None:
     client.put_object(Bucket=bucket, Key="o", Body=DATA, ChecksumAlgorithm=algorithm)
-    found = client.head_object(Bucket=bucket, Key="o", ChecksumMode="ENABLED")
-    assert found[f"Checksum{algorithm}"]
+    headers = client.head_object(Bucket=bucket, Key="o", ChecksumMode="ENABLED")
+    assert headers[f"Checksum{algorithm}"]
     wrong = {f"Checksum{algorithm}": {"CRC32": "AAAAAA=="}.get(algorithm, "A" * 27 + "=")}
     if algorithm == "SHA256":
         wrong = {"ChecksumSHA256": "A" * 43 + "="}
@@ -131,10 +131,10 @@ def test_pages_of_a_listing_join_to_the_whole(
 def test_listings_fold_at_the_delimiter_and_start_behind_markers(client: Any, bucket: str) -> None:
     for name in ["a", "l/1", "l/2", "m/1", "z"]:
         client.put_object(Bucket=bucket, Key=name, Body=b"x")
-    found = client.list_objects_v2(Bucket=bucket, Delimiter="/", MaxKeys=2)
-    assert [line["Prefix"] for line in found["CommonPrefixes"]] == ["l/"]
+    page = client.list_objects_v2(Bucket=bucket, Delimiter="/", MaxKeys=2)
+    assert [line["Prefix"] for line in page["CommonPrefixes"]] == ["l/"]
     rest = client.list_objects_v2(
-        Bucket=bucket, Delimiter="/", ContinuationToken=found["NextContinuationToken"]
+        Bucket=bucket, Delimiter="/", ContinuationToken=page["NextContinuationToken"]
     )
     assert [line["Prefix"] for line in rest["CommonPrefixes"]] == ["m/"]
     assert [line["Key"] for line in rest["Contents"]] == ["z"]
@@ -225,8 +225,8 @@ def test_versions_stay_under_a_delete_marker(client: Any, bucket: str) -> None:
     assert status_of(client.get_object, Bucket=bucket, Key="o") == (404, "NoSuchKey")
     assert read(client, bucket, "o", VersionId=first) == b"1"
     assert read(client, bucket, "o", VersionId="null") == b"0"
-    found = client.list_object_versions(Bucket=bucket)
-    assert (len(found["Versions"]), len(found["DeleteMarkers"])) == (3, 1)
+    listing = client.list_object_versions(Bucket=bucket)
+    assert (len(listing["Versions"]), len(listing["DeleteMarkers"])) == (3, 1)
     pages = client.get_paginator("list_object_versions").paginate(
         Bucket=bucket, PaginationConfig={"PageSize": 1}
     )

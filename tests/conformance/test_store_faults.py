@@ -72,13 +72,13 @@ def test_a_limit_of_requests_is_kept_in_the_words_of_each_api() -> None:
                 answers.add(error.response["Error"]["Code"])
         assert answers == {"listed", "SlowDown"}
         login = {"X-Auth-User": "test:tester", "X-Auth-Key": store_under_test.PASSWORD}
-        found = requests.get(f"{url}/auth/v1.0", headers=login, timeout=30).headers
-        token = {"X-Auth-Token": found["X-Auth-Token"]}
+        headers = requests.get(f"{url}/auth/v1.0", headers=login, timeout=30).headers
+        token = {"X-Auth-Token": headers["X-Auth-Token"]}
         statuses: set[int] = set()
         for _ in range(ASKED_MAX):
             if len(statuses) == 2:
                 break
-            answer = requests.head(found["X-Storage-Url"], headers=token, timeout=30)
+            answer = requests.head(headers["X-Storage-Url"], headers=token, timeout=30)
             statuses.add(answer.status_code)
         assert statuses == {204, 429}
 
@@ -110,12 +110,12 @@ def test_answers_break_off_inside_their_body(size: int) -> None:
         address = client.generate_presigned_url(
             "get_object", Params={"Bucket": "bucket", "Key": "o"}
         )
-        with requests.get(address, stream=True, timeout=30) as found:
-            assert found.status_code == 200
-            assert int(found.headers["Content-Length"]) == size
+        with requests.get(address, stream=True, timeout=30) as answer:
+            assert answer.status_code == 200
+            assert int(answer.headers["Content-Length"]) == size
             received: list[bytes] = []
             with pytest.raises(requests.exceptions.ChunkedEncodingError):
-                received.extend(found.iter_content(64))
+                received.extend(answer.iter_content(64))
             assert sum(map(len, received)) < size
 
 
@@ -153,10 +153,10 @@ def test_every_damaged_object_is_in_the_log_and_no_other_is_damaged(
                 client.put_object(Bucket="bucket", Key=f"{number}", Body=written[f"{number}"])
                 if read(client, f"{number}") != written[f"{number}"]:
                     damaged.add((f"{number}", version))
-    told = {(lie["key"], lie["number"]) for lie in lies_in(log)}
+    logged = {(lie["key"], lie["number"]) for lie in lies_in(log)}
     assert {lie["kind"] for lie in lies_in(log)} == {kind}
-    assert damaged == told
-    assert 6 <= len(told) <= 30
+    assert damaged == logged
+    assert 6 <= len(logged) <= 30
 
 
 def test_stale_reads_show_the_version_before() -> None:

@@ -70,8 +70,8 @@ def test_what_the_store_lacks_is_refused_and_changes_nothing(client: Any, bucket
     for name in sorted(lacking):
         wanted = least(model.operation_model(name).input_shape)
         wanted |= {key: value for key, value in place.items() if key in wanted}
-        found = status_of(getattr(client, xform_name(name)), **wanted)
-        assert found == (501, "NotImplemented"), name
+        status = status_of(getattr(client, xform_name(name)), **wanted)
+        assert status == (501, "NotImplemented"), name
     assert keys(client, bucket) == ["o"]
     assert read(client, bucket, "o") == DATA
 
@@ -124,6 +124,6 @@ def test_what_is_not_modified_has_no_type(client: Any, bucket: str) -> None:
     etag = client.put_object(Bucket=bucket, Key="o", Body=DATA)["ETag"]
     with pytest.raises(ClientError) as caught:
         client.get_object(Bucket=bucket, Key="o", IfNoneMatch=etag)
-    found = caught.value.response["ResponseMetadata"]
-    assert (found["HTTPStatusCode"], found["HTTPHeaders"]["etag"]) == (304, etag)
-    assert "content-type" not in found["HTTPHeaders"]
+    metadata = caught.value.response["ResponseMetadata"]
+    assert (metadata["HTTPStatusCode"], metadata["HTTPHeaders"]["etag"]) == (304, etag)
+    assert "content-type" not in metadata["HTTPHeaders"]

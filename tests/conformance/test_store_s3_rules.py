@@ -119,9 +119,9 @@ def test_conditions_on_what_is_not_there(client: Any, bucket: str) -> None:
 def test_listings_name_an_owner_when_asked_and_no_empty_delimiter(client: Any, bucket: str) -> None:
     client.put_object(Bucket=bucket, Key="o", Body=DATA)
     assert "Owner" not in client.list_objects_v2(Bucket=bucket)["Contents"][0]
-    found = client.list_objects_v2(Bucket=bucket, FetchOwner=True, Delimiter="")
-    assert found["Contents"][0]["Owner"]["ID"] == "loadstone"
-    assert "Delimiter" not in found
+    listing = client.list_objects_v2(Bucket=bucket, FetchOwner=True, Delimiter="")
+    assert listing["Contents"][0]["Owner"]["ID"] == "loadstone"
+    assert "Delimiter" not in listing
     assert client.list_objects(Bucket=bucket)["Contents"][0]["Owner"]["ID"] == "loadstone"
 
 
@@ -153,8 +153,8 @@ def test_a_range_that_is_none_is_taken_no_notice_of(
     url: str, client: Any, bucket: str, given: str
 ) -> None:
     client.put_object(Bucket=bucket, Key="a b", Body=DATA)
-    found = client.get_object(Bucket=bucket, Key="a b", Range=given)
-    assert (found["ResponseMetadata"]["HTTPStatusCode"], found["Body"].read()) == (200, DATA)
+    answer = client.get_object(Bucket=bucket, Key="a b", Range=given)
+    assert (answer["ResponseMetadata"]["HTTPStatusCode"], answer["Body"].read()) == (200, DATA)
     signed = client.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "a b"})
     assert requests.get(signed, headers={"Range": given}).content == DATA
     forged = signed[:-1] + ("1" if signed.endswith("0") else "0")

@@ -35,9 +35,9 @@ class Raw:
 
     def __init__(self, url: str) -> None:
         login = {"X-Auth-User": f"{PROJECT}:{USER}", "X-Auth-Key": PASSWORD}
-        found = requests.get(f"{url}/auth/v1.0", headers=login, timeout=30)
-        self.storage_url = found.headers["X-Storage-Url"]
-        self.token = found.headers["X-Auth-Token"]
+        answer = requests.get(f"{url}/auth/v1.0", headers=login, timeout=30)
+        self.storage_url = answer.headers["X-Storage-Url"]
+        self.token = answer.headers["X-Auth-Token"]
 
     def __call__(self, method: str, path: str, **options: Any) -> requests.Response:
         headers = {"X-Auth-Token": self.token, **options.pop("headers", {})}
@@ -61,15 +61,15 @@ def test_an_object_comes_back_with_its_bytes_and_metadata(
     headers = {"X-Object-Meta-K": "v"}
     etag = client.put_object(container, "o", DATA, content_type="x/y", headers=headers)
     assert etag == MD5
-    found, body = client.get_object(container, "o")
+    headers, body = client.get_object(container, "o")
     assert body == DATA
-    assert (found["x-object-meta-k"], found["content-type"]) == ("v", "x/y")
+    assert (headers["x-object-meta-k"], headers["content-type"]) == ("v", "x/y")
     assert client.head_object(container, "o")["content-length"] == "4096"
     client.post_object(container, "o", {"X-Object-Meta-New": "n"})
-    found = client.head_object(container, "o")
-    assert found["x-object-meta-new"] == "n"
-    assert "x-object-meta-k" not in found
-    assert found["content-type"] == "x/y"
+    headers = client.head_object(container, "o")
+    assert headers["x-object-meta-new"] == "n"
+    assert "x-object-meta-k" not in headers
+    assert headers["content-type"] == "x/y"
 
 
 def test_containers_count_and_keep_what_is_set(
@@ -77,9 +77,9 @@ def test_containers_count_and_keep_what_is_set(
 ) -> None:
     client.put_object(container, "o", DATA)
     client.post_container(container, {"X-Container-Meta-A": "b"})
-    found = client.head_container(container)
-    assert (found["x-container-object-count"], found["x-container-bytes-used"]) == ("1", "4096")
-    assert found["x-container-meta-a"] == "b"
+    headers = client.head_container(container)
+    assert (headers["x-container-object-count"], headers["x-container-bytes-used"]) == ("1", "4096")
+    assert headers["x-container-meta-a"] == "b"
     client.post_container(container, {"X-Remove-Container-Meta-A": "x"})
     assert "x-container-meta-a" not in client.head_container(container)
     assert raw("PUT", f"/{container}").status_code == 202
@@ -100,8 +100,8 @@ def test_log_ins_are_checked(url: str, raw: Raw) -> None:
     assert requests.get(raw.storage_url, timeout=30).status_code == 401
     assert raw("GET", "", headers={"X-Auth-Token": "AUTH_tkguess"}).status_code == 401
     other = raw.storage_url.replace("AUTH_test", "AUTH_other")
-    found = requests.get(other, headers={"X-Auth-Token": raw.token}, timeout=30)
-    assert found.status_code == 403
+    answer = requests.get(other, headers={"X-Auth-Token": raw.token}, timeout=30)
+    assert answer.status_code == 403
 
 
 def test_writes_are_checked(raw: Raw, container: str) -> None:
@@ -118,14 +118,14 @@ def test_writes_are_checked(raw: Raw, container: str) -> None:
 def test_ranges_come_one_by_one_or_many_in_one_body(raw: Raw, container: str) -> None:
     path = f"/{container}/o"
     raw("PUT", path, data=DATA, headers={"Content-Type": "x/y"})
-    found = raw("GET", path, headers={"Range": "bytes=100-199"})
-    assert (found.status_code, found.content) == (206, DATA[100:200])
-    assert found.headers["Content-Range"] == "bytes 100-199/4096"
+    answer = raw("GET", path, headers={"Range": "bytes=100-199"})
+    assert (answer.status_code, answer.content) == (206, DATA[100:200])
+    assert answer.headers["Content-Range"] == "bytes 100-199/4096"
     assert raw("GET", path, headers={"Range": "bytes=-10"}).content == DATA[-10:]
     assert raw("GET", path, headers={"Range": "bytes=9999-"}).status_code == 416
-    found = raw("GET", path, headers={"Range": "bytes=0-9,20-29"})
-    boundary = found.headers["Content-Type"].split("boundary=")[1]
-    parts = found.content.split(f"--{boundary}".encode())
+    answer = raw("GET", path, headers={"Range": "bytes=0-9,20-29"})
+    boundary = answer.headers["Content-Type"].split("boundary=")[1]
+    parts = answer.content.split(f"--{boundary}".encode())
     assert [part.split(b"\r\n\r\n", 1)[1][:10] for part in parts[1:-1]] == [DATA[:10], DATA[20:30]]
     assert parts[-1].strip() == b"--"
     assert b"Content-Range: bytes 20-29/4096" in parts[2]
@@ -138,15 +138,15 @@ def test_listings_obey_markers_prefix_and_delimiter(raw: Raw, container: str) ->
     for name in [*wanted, "z"]:
         raw("PUT", f"/{container}/{name}", data=b"x")
     assert names(raw, container, "prefix=l/&marker=l/009&limit=5") == wanted[10:15]
-    found = raw("GET", f"/{container}?delimiter=/&format=json").json()
-    assert [line.get("subdir") or line["name"] for line in found] == ["l/", "z"]
-    assert found[1]["hash"] == hashlib.md5(b"x").hexdigest()
+    listing = raw("GET", f"/{container}?delimiter=/&format=json").json()
+    assert [line.get("subdir") or line["name"] for line in listing] == ["l/", "z"]
+    assert listing[1]["hash"] == hashlib.md5(b"x").hexdigest()
     assert raw("GET", f"/{container}?limit=10001").status_code == 412
     assert raw("GET", f"/{container}?prefix=nothing").status_code == 204
-    seen: list[str] = []
-    while page := names(raw, container, f"limit=7&marker={seen[-1] if seen else ''}"):
-        seen += page
-    assert seen == [*wanted, "z"]
+    listed: list[str] = []
+    while page := names(raw, container, f"limit=7&marker={listed[-1] if listed else ''}"):
+        listed += page
+    assert listed == [*wanted, "z"]
 
 
 def segments(raw: Raw, container: str) -> tuple[bytes, list[dict[str, Any]]]:
@@ -166,9 +166,9 @@ def test_static_large_objects_read_as_one(raw: Raw, container: str) -> None:
     wrong = [{**manifest[0], "etag": "0" * 32}]
     assert raw("PUT", put, json=wrong).status_code == 400
     assert raw("PUT", put, json=manifest).status_code == 201
-    found = raw("GET", f"/{container}/slo")
-    assert found.content == whole
-    assert found.headers["X-Static-Large-Object"] == "True"
+    answer = raw("GET", f"/{container}/slo")
+    assert answer.content == whole
+    assert answer.headers["X-Static-Large-Object"] == "True"
     seam = raw("GET", f"/{container}/slo", headers={"Range": "bytes=199990-200009"})
     assert seam.content == whole[199_990:200_010]
     raw("PUT", f"/{container}/seg/0", data=b"other")
@@ -179,8 +179,8 @@ def test_a_manifest_is_written_under_conditions_and_never_over_its_own_segment(
     raw: Raw, container: str
 ) -> None:
     whole, manifest = segments(raw, container)
-    own = f"{manifest[1]['path']}?multipart-manifest=put"
-    refused = raw("PUT", own, json=manifest)
+    path = f"{manifest[1]['path']}?multipart-manifest=put"
+    refused = raw("PUT", path, json=manifest)
     assert (refused.status_code, "own segment" in refused.text) == (400, True)
     put = f"/{container}/slo?multipart-manifest=put"
     wrong = raw("PUT", put, json=manifest, headers={"If-None-Match": '"some-etag"'})
@@ -200,11 +200,11 @@ def test_versions_are_kept_and_listed(raw: Raw, container: str) -> None:
     raw("PUT", f"/{container}/o", data=b"22")
     raw("DELETE", f"/{container}/o")
     assert raw("GET", f"/{container}/o").status_code == 404
-    found = raw("GET", f"/{container}?versions&format=json").json()
-    assert [line["bytes"] for line in found] == [0, 2, 1]
-    oldest = f"/{container}/o?version-id={found[2]['version_id']}"
+    versions = raw("GET", f"/{container}?versions&format=json").json()
+    assert [line["bytes"] for line in versions] == [0, 2, 1]
+    oldest = f"/{container}/o?version-id={versions[2]['version_id']}"
     assert raw("GET", oldest).content == b"1"
-    for line in found:
+    for line in versions:
         raw("DELETE", f"/{container}/o?version-id={line['version_id']}")
     assert raw("DELETE", f"/{container}").status_code == 204
 
@@ -212,8 +212,8 @@ def test_versions_are_kept_and_listed(raw: Raw, container: str) -> None:
 def test_both_apis_see_the_same_objects(url: str, raw: Raw, container: str) -> None:
     s3 = store_under_test.s3(url)
     raw("PUT", f"/{container}/o", data=DATA, headers={"X-Object-Meta-K": "v"})
-    found = s3.get_object(Bucket=container, Key="o")
-    assert (found["Body"].read(), found["Metadata"]) == (DATA, {"k": "v"})
+    answer = s3.get_object(Bucket=container, Key="o")
+    assert (answer["Body"].read(), answer["Metadata"]) == (DATA, {"k": "v"})
     s3.put_object(Bucket=container, Key="p", Body=DATA, Metadata={"n": "w"})
     assert raw("GET", f"/{container}/p").headers["X-Object-Meta-N"] == "w"
     whole, manifest = segments(raw, container)
@@ -235,11 +235,11 @@ def test_keystone_tokens_open_the_store(url: str, client: swiftclient.Connection
     assert issued.status_code == 201
     token, facts = issued.headers["X-Subject-Token"], issued.json()["token"]
     stores = [entry for entry in facts["catalog"] if entry["type"] == "object-store"]
-    found = {line["interface"]: line for line in stores[0]["endpoints"]}
-    assert set(found) == {"public", "internal", "admin"}
-    assert found["public"]["region"] == REGION
+    endpoints = {line["interface"]: line for line in stores[0]["endpoints"]}
+    assert set(endpoints) == {"public", "internal", "admin"}
+    assert endpoints["public"]["region"] == REGION
     headers = {"X-Auth-Token": token}
-    assert requests.get(found["internal"]["url"], headers=headers, timeout=30).ok
+    assert requests.get(endpoints["internal"]["url"], headers=headers, timeout=30).ok
     for wrong in [password_document("no"), password_document(project="other")]:
         assert requests.post(tokens, json=wrong, timeout=30).status_code == 401
 
@@ -262,18 +262,18 @@ def test_copies_are_objects_of_their_own(
     source = {"X-Copy-From": f"{container}/o", "X-Object-Meta-N": "1", "Content-Length": "0"}
     assert raw("PUT", f"/{container}/copy", headers=source).headers["Etag"] == MD5
     client.delete_object(container, "o")
-    found, body = client.get_object(container, "copy")
+    headers, body = client.get_object(container, "copy")
     assert body == DATA
-    assert (found["x-object-meta-k"], found["x-object-meta-n"]) == ("v", "1")
+    assert (headers["x-object-meta-k"], headers["x-object-meta-n"]) == ("v", "1")
 
 
 def test_bulk_deletes_report_what_they_did(raw: Raw, container: str) -> None:
     for number in range(5):
         raw("PUT", f"/{container}/t {number}", data=DATA)
     lines = "".join(f"{container}/t%20{number}\n" for number in range(6))
-    found = raw("POST", "?bulk-delete", data=lines).json()
-    assert (found["Number Deleted"], found["Number Not Found"]) == (5, 1)
-    assert found["Response Status"] == "200 OK"
+    report = raw("POST", "?bulk-delete", data=lines).json()
+    assert (report["Number Deleted"], report["Number Not Found"]) == (5, 1)
+    assert report["Response Status"] == "200 OK"
     assert names(raw, container) == []
 
 

@@ -31,9 +31,9 @@ def keep_versions(client: Any, bucket: str) -> None:
 
 
 def versions(client: Any, bucket: str) -> list[tuple[str, str]]:
-    found = client.list_object_versions(Bucket=bucket)
-    both = [*found.get("Versions", []), *found.get("DeleteMarkers", [])]
-    return sorted((one["Key"], one["VersionId"]) for one in both)
+    listing = client.list_object_versions(Bucket=bucket)
+    both = [*listing.get("Versions", []), *listing.get("DeleteMarkers", [])]
+    return sorted((version["Key"], version["VersionId"]) for version in both)
 
 
 def with_versions(place: Place) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def test_versions_that_are_left_in_a_foreign_bucket_are_told(
     keep_versions(client, bucket)
     trials.prepare(place, dataset, allow_foreign=True)
     swept = trials.clean_up(place, dataset, allow_foreign=True).summary
-    told = [(left["place"], left["kind"]) for left in swept["places_left"]]
-    assert told == [(bucket, "hidden")]
+    left_over = [(left["place"], left["kind"]) for left in swept["places_left"]]
+    assert left_over == [(bucket, "hidden")]
     # They are still there when somebody asks again, and go when they are asked for.
     again = trials.clean_up(place, dataset, allow_foreign=True).summary
     assert again["places_left"] == swept["places_left"]

@@ -60,7 +60,7 @@ class S3View:
     def objects(self, bucket: str) -> dict[str, int]:
         """Give the size of each object in a bucket."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
-        return {found["Key"]: found["Size"] for page in pages for found in page.get("Contents", [])}
+        return {entry["Key"]: entry["Size"] for page in pages for entry in page.get("Contents", [])}
 
     def read(self, bucket: str, key: str) -> bytes:
         """Read a whole object."""
@@ -101,12 +101,12 @@ class SwiftView:
 
     def buckets(self) -> set[str]:
         """Name all containers."""
-        return {found["name"] for found in self.client.get_account(full_listing=True)[1]}
+        return {container["name"] for container in self.client.get_account(full_listing=True)[1]}
 
     def objects(self, bucket: str) -> dict[str, int]:
         """Give the size of each object in a container."""
         listing = self.client.get_container(bucket, full_listing=True)[1]
-        return {found["name"]: found["bytes"] for found in listing}
+        return {entry["name"]: entry["bytes"] for entry in listing}
 
     def read(self, bucket: str, key: str) -> bytes:
         """Read a whole object."""
@@ -145,15 +145,15 @@ class FolderView:
 
     def buckets(self) -> set[str]:
         """Name all folders."""
-        return {found.name for found in self.root.iterdir() if found.is_dir()}
+        return {path.name for path in self.root.iterdir() if path.is_dir()}
 
     def objects(self, bucket: str) -> dict[str, int]:
         """Give the size of each file below a folder."""
         folder = self.root / bucket
         return {
-            found.relative_to(folder).as_posix(): found.stat().st_size
-            for found in folder.rglob("*")
-            if found.is_file()
+            path.relative_to(folder).as_posix(): path.stat().st_size
+            for path in folder.rglob("*")
+            if path.is_file()
         }
 
     def read(self, bucket: str, key: str) -> bytes:
@@ -175,7 +175,7 @@ class FolderView:
     def drop_bucket(self, bucket: str) -> None:
         """Delete a folder and all in it, if it is there."""
         folder = self.root / bucket
-        for found in sorted(folder.rglob("*"), reverse=True):
-            found.rmdir() if found.is_dir() else found.unlink()
+        for path in sorted(folder.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
         if folder.exists():
             folder.rmdir()

@@ -36,12 +36,12 @@ def part_of(driver: Driver) -> str:
 def written() -> dict[str, str]:
     """Return the made parts as they stand in the reference."""
     text = PAGE.read_text()
-    found = {}
+    parts = {}
     for name in read_drivers():
         start, end = marks(name)
         match = re.search(f"{re.escape(start)}(.*?){re.escape(end)}", text, re.S)
-        found[name] = match[1].strip() if match else ""
-    return found
+        parts[name] = match[1].strip() if match else ""
+    return parts
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -66,7 +66,7 @@ def _facts(driver: Driver) -> list[str]:
     lines = [f"- Objects are in: a {facts.place}." if facts.keeps else "- Keeps nothing."]
     if facts.words:
         lines.append(f"- In one word (`loadstone bench`): {_listed(facts.words)}.")
-    variables = [one for group in facts.environment for one in group]
+    variables = [variable for group in facts.environment for variable in group]
     if variables:
         shown = dict.fromkeys(
             f"`{' '.join(filter(None, (variable.name, variable.argument)))}` (`{variable.setting}`"

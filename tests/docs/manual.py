@@ -25,13 +25,13 @@ def manual(date: datetime.date) -> str:
     with group.make_context("loadstone", [], resilient_parsing=True) as context:
         for row in cli.COMMANDS:
             command = group.get_command(context, row.name)  # type: ignore[attr-defined]
-            own = command.make_context(row.name, [], parent=context, resilient_parsing=True)
+            sub_context = command.make_context(row.name, [], parent=context, resilient_parsing=True)
             parts.append(f".SS {_escape(row.name)}\n{_escape(row.summary)}")
             parts.append(_example(command.help or ""))
             parts += [
-                _option(one)
-                for one in (each.get_help_record(own) for each in command.params)
-                if one
+                _option(record)
+                for record in (each.get_help_record(sub_context) for each in command.params)
+                if record
             ]
     parts.append(
         ".SH EXIT STATUS\n0: all went well. 1: the command or a request failed. 2: wrong usage."

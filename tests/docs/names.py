@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "python" / "loadstone"
+FOLDERS = ("python", "tests", "bench", "docs")
 
 EMPTY_NAMES = frozenset({"one", "own", "found", "told", "said", "kept", "seen"})
 
@@ -43,6 +43,9 @@ def bound(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 | ast.FunctionDef(name=name)
                 | ast.AsyncFunctionDef(name=name)
                 | ast.ClassDef(name=name)
+                | ast.ExceptHandler(name=str(name))
+                | ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
             ):
                 yield node.lineno, name
 
@@ -55,8 +58,9 @@ def empty_names(path: Path) -> list[str]:
 
 
 def main() -> int:
-    """Print what is refused."""
-    refused = [place for path in sorted(PACKAGE.rglob("*.py")) for place in empty_names(path)]
+    """Print the names that tell nothing."""
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+    refused = [place for path in paths for place in empty_names(path)]
     for place in refused:
         print(f"{place}: say what it holds", file=sys.stderr)
     return 1 if refused else 0

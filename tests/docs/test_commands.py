@@ -67,7 +67,7 @@ READERS = ("report", "analyse", "compare", "history", "published", "list")
 
 def commands_of(page: Path) -> list[list[str]]:
     """Return the words of each loadstone command in a page's blocks, without `loadstone` itself."""
-    found = []
+    commands = []
     # Fences are taken in pairs, or else the text between two blocks would pass for one.
     for kind, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.M | re.S):
         for line in block.replace("\\\n", " ").splitlines() if kind in SHELLS else ():
@@ -76,8 +76,8 @@ def commands_of(page: Path) -> list[list[str]]:
                 words = typed[1].replace("$(date +%F)", "2026-01-01")
                 lexer = shlex.shlex(words, posix=True, punctuation_chars=True)
                 lexer.whitespace_split = True
-                found.append(list(itertools.takewhile(lambda word: word not in ENDS, lexer)))
-    return found
+                commands.append(list(itertools.takewhile(lambda word: word not in ENDS, lexer)))
+    return commands
 
 
 WITH_COMMANDS = [page for page in PAGES if commands_of(page)]
@@ -127,9 +127,9 @@ def try_command(words: Sequence[str], store: str, folder: Path) -> None:
             is_there = {"--existing", "--list"} & set(rest)
             run(["bench", *(rest if is_there else small(rest, store, folder))])
     elif name == "run":
-        kept = without(rest, ("-o", "--output", "--fail-if"), ("--resume", "--allow-commands"))
+        arguments = without(rest, ("-o", "--output", "--fail-if"), ("--resume", "--allow-commands"))
         if Path(rest[0]).exists():
-            run(["run", *kept, *([] if "--dry-run" in kept else ["--dry-run"])])
+            run(["run", *arguments, *([] if "--dry-run" in arguments else ["--dry-run"])])
         make_run(output_of(rest))
     elif name == "card":
         targets = [small(["", word], store, folder)[1] for word in rest if "://" in word]
@@ -190,18 +190,18 @@ def run_gate(words: Sequence[str], folder: Path) -> None:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     at = words.index("bench")
-    own = [
+    arguments = [
         word.replace("loadstone serve", f"{sys.executable} -m loadstone serve") for word in words
     ]
-    own = [word.replace("9000", str(port)) for word in own]
+    arguments = [word.replace("9000", str(port)) for word in arguments]
     keys = {"LOADSTONE_ACCESS_KEY": KEYS["access_key"], "LOADSTONE_SECRET_KEY": KEYS["secret_key"]}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in keys.items():
             patch.setenv(name, value)
         codes = (0, exit_code.WORSE, exit_code.VOID, exit_code.UNDECIDED)
         options = ["--blocks-max", "6", "-o", str(folder / "gate")]
-        load = [*without(own[at:], ("-n", "-d", "-t"), ()), "-n", "20"]
-        assert cli.main(["ab", *own[:at], *options, *load]) in codes
+        load = [*without(arguments[at:], ("-n", "-d", "-t"), ()), "-n", "20"]
+        assert cli.main(["ab", *arguments[:at], *options, *load]) in codes
         shutil.rmtree(folder / "gate")
 
 
@@ -236,10 +236,12 @@ def small(words: Sequence[str], store: str, folder: Path) -> list[str]:
         target = f"s3+http://{store}"
     else:
         target = "null"
-    kept = without(
+    arguments = without(
         options, ("--target-set", "--prefix", "--fail-if"), ("--allow-foreign", "--https")
     )
-    shrunk = [SMALL.get(before, word) for before, word in zip(["", *kept], kept, strict=False)]
+    shrunk = [
+        SMALL.get(before, word) for before, word in zip(["", *arguments], arguments, strict=False)
+    ]
     # On a busy host an open load is late, which is no fault of the page.
     if not {"-n", "--count", "-d", "--duration", "--timelimit"} & set(shrunk):
         shrunk += ["-n", SMALL["-n"]]
@@ -248,12 +250,12 @@ def small(words: Sequence[str], store: str, folder: Path) -> list[str]:
 
 def without(words: Sequence[str], pairs: Sequence[str], flags: Sequence[str]) -> list[str]:
     """Return words without some options; those of `pairs` have a value each."""
-    kept, skip = [], False
+    rest, skip = [], False
     for word in words:
         if not skip and word not in (*pairs, *flags):
-            kept.append(word)
+            rest.append(word)
         skip = not skip and word in pairs
-    return kept
+    return rest
 
 
 def foreign(word: str) -> bool:

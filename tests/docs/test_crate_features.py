@@ -21,5 +21,5 @@ def test_the_extension_builds_the_crates_of_others_with_the_features_of_all() ->
 def _features(*selected: str) -> set[str]:
     """Return a line for each crate in each set of its features."""
     command = ["cargo", "tree", "--locked", "--prefix=none", "--format={p} {f}", *selected]
-    told = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return {line.removesuffix(" (*)") for line in told.splitlines() if line}
+    output = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return {line.removesuffix(" (*)") for line in output.splitlines() if line}

@@ -98,8 +98,8 @@ def _folders(root: Path) -> Iterator[tuple[str, dict[str, set[str]]]]:
         edges: dict[str, set[str]] = {}
         for path, others in named.items():
             if path[:depth] == folder and len(path) > depth:
-                found = {other[depth] for other in others if other[:depth] == folder != other}
-                edges.setdefault(path[depth], set()).update(found - {path[depth]})
+                used = {other[depth] for other in others if other[:depth] == folder != other}
+                edges.setdefault(path[depth], set()).update(used - {path[depth]})
         yield "::".join(folder), edges
 
 
@@ -115,7 +115,7 @@ def test_modules_of_a_crate_import_each_other_in_one_direction(crate: str) -> No
 def test_modules_of_a_folder_import_each_other_in_one_direction(crate: str) -> None:
     """The same within each folder, whose modules name each other by `super::`."""
     each = {folder: circles(edges) for folder, edges in _folders(CRATES / crate / "src")}
-    assert {folder: found for folder, found in each.items() if found} == {}
+    assert {folder: modules for folder, modules in each.items() if modules} == {}
 
 
 def test_drivers_do_not_know_what_runs_them() -> None:
@@ -123,11 +123,11 @@ def test_drivers_do_not_know_what_runs_them() -> None:
     edges = _imports(SOURCE)
     assert len([unit for unit in edges if unit.startswith("drivers::")]) >= 7
     wrong = {
-        unit: found
+        unit: known
         for unit, others in edges.items()
         if unit.startswith(SPLIT) and unit not in SPLIT
         if (
-            found := others & DRIVERS_MAY_NOT_KNOW
+            known := others & DRIVERS_MAY_NOT_KNOW
             | {other for other in others if other.startswith("drivers")}
         )
     }

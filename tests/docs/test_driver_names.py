@@ -70,7 +70,7 @@ def literals(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def test_no_driver_is_named_in_python() -> None:
-    found = []
+    named = []
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if name.split("/")[0] in NOT_LOOKED_AT:
@@ -78,8 +78,8 @@ def test_no_driver_is_named_in_python() -> None:
         meant = MEANT_OTHERWISE.get(name, set())
         for line, word in literals(ast.parse(path.read_text())):
             if word not in meant:
-                found.append(f"{name}:{line} {word}")
-    assert not found, f"say it in the driver's facts (crates/loadgen/src/drivers): {found}"
+                named.append(f"{name}:{line} {word}")
+    assert not named, f"say it in the driver's facts (crates/loadgen/src/drivers): {named}"
 
 
 def test_every_exception_is_still_needed() -> None:
@@ -102,9 +102,13 @@ def test_the_reference_says_what_is_true_of_each_driver() -> None:
 
 def test_the_reference_of_calibrations_names_what_can_be_calibrated() -> None:
     page = (driver_reference.PAGE.parent / "calibration.md").read_text()
-    told = {}
+    documented = {}
     for drivers, operations in re.findall(r"^\| (`.*?`) \| [^|]* \| ([a-z_, ]+) \|$", page, re.M):
         for name in re.findall(r"`(\w+)`", drivers):
-            told[name] = tuple(operations.split(", "))
-    usual = {name: one.facts.calibration for name, one in calibrated_drivers().items()}
-    assert told == {name: one.usual for name, one in usual.items() if one is not None}
+            documented[name] = tuple(operations.split(", "))
+    usual = {
+        name: calibration.facts.calibration for name, calibration in calibrated_drivers().items()
+    }
+    assert documented == {
+        name: calibration.usual for name, calibration in usual.items() if calibration is not None
+    }

@@ -30,27 +30,27 @@ def size(count: int) -> str:
 
 
 def test_the_page_names_the_limits_of_the_code() -> None:
-    found = rows()
-    campaign = found.pop("a campaign file, or standard input (`loadstone run -`)")
+    limits = rows()
+    campaign = limits.pop("a campaign file, or standard input (`loadstone run -`)")
     assert campaign == (
         f"{size(source._BYTES_MAX)}, {source._NODES_MAX:,} values, {source._DEPTH_MAX} levels"
     )
-    assert found.pop("`manifest.json`, a record") == f"{size(layout.JSON_BYTES_MAX)} each"
-    lines = found.pop("`intents.jsonl`, `hooks.jsonl`")
+    assert limits.pop("`manifest.json`, a record") == f"{size(layout.JSON_BYTES_MAX)} each"
+    lines = limits.pop("`intents.jsonl`, `hooks.jsonl`")
     assert lines.partition(";")[0] == f"{size(line_log.LINES_BYTES_MAX)} each"
-    assert found.pop("a table, unpacked") == size(tables.TABLE_BYTES_MAX)
-    rows_of_a_second = found.pop("rows of a finished trial's table, in each second of each host")
+    assert limits.pop("a table, unpacked") == size(tables.TABLE_BYTES_MAX)
+    rows_of_a_second = limits.pop("rows of a finished trial's table, in each second of each host")
     pairs, readings = record.PAIRS_MAX, record.READINGS_MAX
     assert re.findall(r"[\d,]*\d", rows_of_a_second) == [f"{pairs:,}", f"{readings:,}"]
-    batch = found.pop("a batch of a stream")
+    batch = limits.pop("a batch of a stream")
     assert batch.startswith(f"{size(tables.BATCH_BYTES_MAX)},")
-    assert found.pop("another tool's file for `loadstone import`") == size(reading.BYTES_MAX)
-    mix = found.pop("objects that one mix puts beyond its dataset")
+    assert limits.pop("another tool's file for `loadstone import`") == size(reading.BYTES_MAX)
+    mix = limits.pop("objects that one mix puts beyond its dataset")
     assert mix == f"2^{math.log2(beyond.BEYOND_MAX):g}"
-    mixes = found.pop("mixes with puts in one run")
+    mixes = limits.pop("mixes with puts in one run")
     assert mixes == f"2^{math.log2(beyond.ORDINALS_MAX):g} trials"
-    trials = found.pop("trials at one time")
+    trials = limits.pop("trials at one time")
     assert trials.startswith(f"{check.TRIALS_MAX:,};")
-    assert found.pop("a bucket's name") == f"{BucketNames().length_max} characters"
+    assert limits.pop("a bucket's name") == f"{BucketNames().length_max} characters"
     # Whoever adds a row adds a comparison.
-    assert set(found) == {"read", "planned", "---"}
+    assert set(limits) == {"read", "planned", "---"}

@@ -33,8 +33,8 @@ def _imports(root: Path) -> dict[str, set[str]]:
     edges = {}
     for module, file in files.items():
         named = set(_named(ast.parse(file.read_text())))
-        found = {name for parts in named for name in (parts, parts[:-1]) if name in files}
-        edges[".".join(module)] = {".".join(name) for name in found - {module}}
+        imported = {name for parts in named for name in (parts, parts[:-1]) if name in files}
+        edges[".".join(module)] = {".".join(name) for name in imported - {module}}
     return edges
 
 

@@ -33,8 +33,8 @@ def test_the_site_fetches_nothing(site: Path) -> None:
         r"<(?:script|img|iframe)[^>]*\ssrc=[\"']?((?:https?:)?//[^\"' >]+)"
         r"|<link[^>]*rel=[\"']?(?:stylesheet|preload|icon)[^>]*href=[\"']?((?:https?:)?//[^\"' >]+)"
     )
-    found = {page.name: loaded.findall(page.read_text()) for page in pages}
-    assert not {name: urls for name, urls in found.items() if urls}
+    urls_of = {page.name: loaded.findall(page.read_text()) for page in pages}
+    assert not {name: urls for name, urls in urls_of.items() if urls}
 
 
 def test_the_site_has_what_is_made_from_code(site: Path) -> None:

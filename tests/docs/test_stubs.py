@@ -15,11 +15,11 @@ WITHOUT_CLASS = {"ChunkedDictionary"}
 
 def members(body: list[ast.stmt]) -> Iterator[str]:
     """Name the functions and attributes that a stub promises."""
-    for one in body:
-        if isinstance(one, ast.FunctionDef):
-            yield one.name
-        elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
-            yield one.target.id
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef):
+            yield statement.name
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id
 
 
 @pytest.mark.parametrize("path", sorted(STUBS.rglob("*.pyi")), ids=lambda path: path.stem)
@@ -29,14 +29,14 @@ def test_every_name_of_a_stub_is_in_the_library(path: Path) -> None:
     )
     body = ast.parse(path.read_text()).body
     missing = [name for name in members(body) if not hasattr(module, name)]
-    for one in body:
-        if not isinstance(one, ast.ClassDef) or one.name in WITHOUT_CLASS:
+    for statement in body:
+        if not isinstance(statement, ast.ClassDef) or statement.name in WITHOUT_CLASS:
             continue
-        if one.name.startswith("_"):
+        if statement.name.startswith("_"):
             continue
-        there = getattr(module, one.name, None)
+        there = getattr(module, statement.name, None)
         missing += [
-            f"{one.name}.{name}" for name in ["__name__", *members(one.body)]
+            f"{statement.name}.{name}" for name in ["__name__", *members(statement.body)]
             if not hasattr(there, name)
         ]  # fmt: skip
     assert not missing

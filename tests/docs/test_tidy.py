@@ -81,27 +81,27 @@ def test_functions_fit_on_a_screen() -> None:
 
 def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
     """A module is called after what it defines."""
-    found = [
+    drawers = [
         relative(path)
         for path in tracked(".py", ".rs")
         if {path.stem, *path.relative_to(ROOT).parts[:-1]} & NAMES_BANNED
     ]
-    assert not found
+    assert not drawers
 
 
 def test_only_the_command_line_prints_or_exits() -> None:
     """Everything else gives back values or raises."""
-    found = []
+    prints = []
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.is_relative_to(PACKAGE / "cli") or path.name == "__main__.py":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
                 case ast.Call(func=ast.Name(id="print" | "exit" | "quit")):
-                    found.append(f"{relative(path)}:{node.lineno}")
+                    prints.append(f"{relative(path)}:{node.lineno}")
                 case ast.Call(func=ast.Attribute(value=ast.Name(id="sys"), attr="exit")):
-                    found.append(f"{relative(path)}:{node.lineno}")
-    assert not found
+                    prints.append(f"{relative(path)}:{node.lineno}")
+    assert not prints
 
 
 @pytest.mark.parametrize(
@@ -199,9 +199,9 @@ def test_every_command_and_target_of_the_makefile_is_told() -> None:
     """`make` alone prints each target that a user may want, with what it does."""
     makefile = (ROOT / "Makefile").read_text()
     phony = set(re.findall(r"^\.PHONY: (\S+)", makefile, re.M))
-    told = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.M))
+    documented = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.M))
     # `tools` only checks what the others need.
-    assert phony - told == {"tools"}
+    assert phony - documented == {"tools"}
 
 
 def names_of_tables() -> dict[str, list[str]]:
@@ -242,14 +242,14 @@ def functions_of_rust(text: str) -> Iterator[tuple[int, str, int]]:
     words = r"(?:pub(?:\([a-z ]+\))? )?(?:const |async |unsafe |extern \S+ )*"
     start = re.compile(rf"^( *){words}fn (\w+)")
     for number, line in enumerate(lines):
-        found = start.match(line)
-        if found is None:
+        match = start.match(line)
+        if match is None:
             continue
         # The signature ends with the first line that opens the body or declares it away.
         body = next(at for at in range(number, len(lines)) if lines[at].endswith(("{", ";", "}")))
         if lines[body].endswith("{"):
-            end = lines.index(f"{found[1]}}}", body)
-            yield number + 1, found[2], end - body - 1
+            end = lines.index(f"{match[1]}}}", body)
+            yield number + 1, match[2], end - body - 1
 
 
 def links_of(text: str) -> list[str]:

@@ -32,13 +32,13 @@ def ids() -> Collection[str]:
 
 
 def test_no_assertion_asks_for_prose(ids: Collection[str]) -> None:
-    found = [
+    mistakes = [
         f"{path.relative_to(TESTS)}:{line}"
         for path in TESTS.rglob("test_*.py")
         for look in (prose_of, prose_of_cases)
         for line in look(path.read_text(), ids)
     ]
-    assert not found, "compare kinds, fields, names and numbers instead"
+    assert not mistakes, "compare kinds, fields, names and numbers instead"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def _names_compared(test: ast.FunctionDef) -> Iterator[str]:
     for node in ast.walk(test):
         match node:
             case ast.Assert(test=asked):
-                sides = [side for one in ast.walk(asked) for side in _sides(one)]
+                sides = [side for node in ast.walk(asked) for side in _sides(node)]
                 yield from (side.id for side in sides if isinstance(side, ast.Name))
             case ast.keyword(arg="match", value=ast.Name(id=name)):
                 yield name
@@ -155,7 +155,7 @@ def _compared(tree: ast.AST, ids: Collection[str]) -> Iterator[int]:
     for node in ast.walk(tree):
         match node:
             case ast.Assert(test=test):
-                sides = (side for one in ast.walk(test) for side in _sides(one))
+                sides = (side for node in ast.walk(test) for side in _sides(node))
                 if any(
                     _is_prose(text) for side in sides for text in _texts(side) if text not in ids
                 ):
@@ -181,7 +181,7 @@ def _texts(side: ast.expr) -> Iterator[str]:
         case ast.JoinedStr(values=values):
             # What is filled in is a value of the test's own, and no word.
             yield "".join(
-                str(one.value) if isinstance(one, ast.Constant) else "0" for one in values
+                str(value.value) if isinstance(value, ast.Constant) else "0" for value in values
             )
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             for part in parts:

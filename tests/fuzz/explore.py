@@ -13,10 +13,10 @@ def main() -> None:
     if name not in readers.TARGETS:
         sys.exit(f"error: found {name!r}, allowed: {', '.join(readers.TARGETS)}")
 
-    def one(data: bytes) -> None:
+    def try_input(data: bytes) -> None:
         readers.attempt(name, data)
 
-    atheris.Setup(sys.argv, one)
+    atheris.Setup(sys.argv, try_input)
     atheris.Fuzz()
 
 

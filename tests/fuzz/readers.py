@@ -63,10 +63,10 @@ def _try_import(form: str, suffix: str, data: bytes) -> None:
     """Import a file whole, as the command does: much is found only when it is written."""
     path = _folder() / f"input{suffix}"
     path.write_bytes(data)
-    found = importers.find(form).read([path], HINTS)
-    if not isinstance(found, Account):
+    imported = importers.find(form).read([path], HINTS)
+    if not isinstance(imported, Account):
         shutil.rmtree(_folder() / "run", ignore_errors=True)
-        write_run(found, _folder() / "run")
+        write_run(imported, _folder() / "run")
 
 
 def _importer(form: str, suffix: str) -> Callable[[bytes], None]:

@@ -9,42 +9,42 @@ from tests.fuzz.readers import CORPUS, TARGETS, attempt
 MUTATIONS = 40
 
 
-def kept(name: str) -> list[bytes]:
+def corpus(name: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
     """Return bytes with a few pieces changed, cut out, doubled or cut off."""
-    found = bytearray(data)
+    mutated_data = bytearray(data)
     for _ in range(chance.randint(1, 4)):
-        at = chance.randrange(len(found) + 1)
-        piece = bytes(found[at : at + chance.randint(1, 16)])
+        at = chance.randrange(len(mutated_data) + 1)
+        piece = bytes(mutated_data[at : at + chance.randint(1, 16)])
         match chance.randrange(5):
             case 0:
-                found[at : at + 1] = chance.randbytes(1)
+                mutated_data[at : at + 1] = chance.randbytes(1)
             case 1:
-                found[at : at + len(piece)] = b""
+                mutated_data[at : at + len(piece)] = b""
             case 2:
-                found[at:at] = piece * chance.randint(1, 3)
+                mutated_data[at:at] = piece * chance.randint(1, 3)
             case 3:
-                found[at : at + len(piece)] = chance.choice(
+                mutated_data[at : at + len(piece)] = chance.choice(
                     [b"-1", b"1e400", b"null", b"\0", b"\xff", b"9" * 30, b"{}", b"[]", b'""']
                 )
             case _:
-                del found[at:]
-    return bytes(found)
+                del mutated_data[at:]
+    return bytes(mutated_data)
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_was_kept_is_read_or_refused(name: str) -> None:
-    read = [attempt(name, data) for data in kept(name)]
+    read = [attempt(name, data) for data in corpus(name)]
     assert any(read), "one at least is as it should be, or nothing is tried"
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_mutations_of_what_was_kept_are_read_or_refused(name: str) -> None:
     chance = random.Random(name)
-    inputs = kept(name)
+    inputs = corpus(name)
     refused = 0
     for _ in range(MUTATIONS):
         refused += not attempt(name, mutated(chance.choice(inputs), chance))

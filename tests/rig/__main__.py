@@ -75,8 +75,8 @@ def _publish(parts: Sequence[str], processes: int) -> int:
         print(f"nothing is injected for real: {reason}", file=sys.stderr)
     figures = published()
     figure.publish(PAGE, figures)
-    for one in figures:
-        print(figure.table(one), figure.summary(one), sep="\n\n")
+    for measured in figures:
+        print(figure.table(measured), figure.summary(measured), sep="\n\n")
     return 0 if all(map(figure.meets_goals, figures)) else 1
 
 

@@ -46,12 +46,12 @@ class Bottleneck:
     @property
     def is_client(self) -> bool:
         """Whether the limit is the instrument's own."""
-        return all(one.startswith(("INSTRUMENT", "CLIENT_NIC")) for one in self.expected)
+        return all(label.startswith(("INSTRUMENT", "CLIENT_NIC")) for label in self.expected)
 
     @property
     def is_beyond(self) -> bool:
         """Whether it is nothing of the instrument's."""
-        return not any(one.startswith(("INSTRUMENT", "CLIENT_NIC")) for one in self.expected)
+        return not any(label.startswith(("INSTRUMENT", "CLIENT_NIC")) for label in self.expected)
 
 
 def bottlenecks(seed: int, count: int) -> Iterator[Bottleneck]:

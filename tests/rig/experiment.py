@@ -130,12 +130,12 @@ def _run(
 
 def _loadstone(host: Host, *words: str) -> str:
     process = host.start(python("-m", "loadstone", *words), KEYS)
-    said, _ = process.communicate()
+    output, _ = process.communicate()
     # Some bottlenecks make requests fail, or a result void.
     is_run = words[0] == "run" and process.returncode in (exit_code.FAILED, exit_code.VOID)
     if process.returncode and not is_run:
-        raise ProgramError(f"loadstone {words[0]} ended with {process.returncode}:\n{said}")
-    return said
+        raise ProgramError(f"loadstone {words[0]} ended with {process.returncode}:\n{output}")
+    return output
 
 
 @contextlib.contextmanager

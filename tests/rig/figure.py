@@ -80,12 +80,12 @@ def exact(part: int, whole: int) -> tuple[float, float]:
 
 def of_families(counts: Mapping[str, Count], part: str, whole: str) -> tuple[float, float]:
     """Return the 95 % interval of a share over families, the wider of two."""
-    families = [(getattr(one, part), getattr(one, whole)) for one in counts.values()]
+    families = [(getattr(count, part), getattr(count, whole)) for count in counts.values()]
     chance = random.Random(1)
     shares = []
     for _ in range(RESAMPLES):
         drawn = chance.choices(families, k=len(families))
-        shares.append(sum(one[0] for one in drawn) / max(1, sum(one[1] for one in drawn)))
+        shares.append(sum(pair[0] for pair in drawn) / max(1, sum(pair[1] for pair in drawn)))
     shares.sort()
     bootstrap = shares[RESAMPLES // 40], shares[-RESAMPLES // 40]
     alone = exact(sum(family[0] for family in families), sum(family[1] for family in families))
@@ -96,7 +96,9 @@ def document(outcomes: Sequence[Outcome], **facts: Any) -> dict[str, Any]:
     """Return the result file: what was drawn, the counts, and each verdict that was wrong."""
     return {
         **facts,
-        "families": {name: asdict(one) for name, one in count(outcomes).items()},
+        "families": {
+            name: asdict(count_of_family) for name, count_of_family in count(outcomes).items()
+        },
         "wrong": [
             {
                 "combination": outcome.combination,
@@ -114,7 +116,7 @@ def document(outcomes: Sequence[Outcome], **facts: Any) -> dict[str, Any]:
 
 def counts_of(figure: Mapping[str, Any]) -> dict[str, Count]:
     """Return the counts that a result file holds."""
-    return {name: Count(**one) for name, one in figure["families"].items()}
+    return {name: Count(**fields) for name, fields in figure["families"].items()}
 
 
 def meets_goals(figure: Mapping[str, Any]) -> bool:
@@ -155,17 +157,17 @@ def table(figure: Mapping[str, Any]) -> str:
         " | named instead |",
         "|---|---:|---|---:|---:|---|",
     ]
-    for name, one in counts_of(figure).items():
-        low, high = exact(one.right, one.decided)
-        share = one.right / one.decided if one.decided else 0
+    for name, counted in counts_of(figure).items():
+        low, high = exact(counted.right, counted.decided)
+        share = counted.right / counted.decided if counted.decided else 0
         wrong = ", ".join(
             f"`{limit}` {n}"
-            for limit, n in sorted(one.wrong_limits.items(), key=lambda pair: -pair[1])
+            for limit, n in sorted(counted.wrong_limits.items(), key=lambda pair: -pair[1])
         )
         lines.append(
-            f"| {name} | {one.scenarios} | {_percent(share)} ({100 * low:.0f} to"
-            f" {_percent(high, 0)}) | {one.blamed}"
-            f" | {one.undetermined} | {wrong} |"
+            f"| {name} | {counted.scenarios} | {_percent(share)} ({100 * low:.0f} to"
+            f" {_percent(high, 0)}) | {counted.blamed}"
+            f" | {counted.undetermined} | {wrong} |"
         )
     return "\n".join(lines)
 

@@ -156,10 +156,10 @@ class Host:
     def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
         """Run a program on this host to its end and return what it printed."""
         process = self.start(command, environment)
-        said, _ = process.communicate()
+        output, _ = process.communicate()
         if process.returncode:
-            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{said}")
-        return said
+            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{output}")
+        return output
 
 
 def python(*words: str) -> list[str]:

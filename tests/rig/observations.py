@@ -124,9 +124,9 @@ def _of_client(scenario: Scenario, rate: float) -> Iterator[Reading]:
             yield CLIENT, "cpu", str(core), f"{kind}_ns", value * SECOND_NS, True
     for kind, value in sums.items():
         yield CLIENT, "cpu", "all", f"{kind}_ns", value * SECOND_NS, True
-    own = (ran - packets) * SECOND_NS * (1 + sum(client.other_threads))
-    yield CLIENT, "process", "", "user_ns", 0.6 * own, True
-    yield CLIENT, "process", "", "system_ns", 0.4 * own, True
+    user_and_system = (ran - packets) * SECOND_NS * (1 + sum(client.other_threads))
+    yield CLIENT, "process", "", "user_ns", 0.6 * user_and_system, True
+    yield CLIENT, "process", "", "system_ns", 0.4 * user_and_system, True
     blocked = taken * client.lost if client.loss == "memory" else 0.0
     yield CLIENT, "process", "", "major_faults", 500 * blocked, True
     yield CLIENT, "process", "", "swapped_bytes", 4096 * 200 * blocked, True

@@ -127,10 +127,10 @@ class Watched:
     @property
     def words(self) -> str:
         """These, in words."""
-        seen = [f"path {self.path}"] if self.path != "no" else []
+        parts = [f"path {self.path}"] if self.path != "no" else []
         for name in ("target", "device", "own_benchmark"):
-            seen += [name.replace("_", " ")] if getattr(self, name) else []
-        return "+".join(seen) or "unwatched"
+            parts += [name.replace("_", " ")] if getattr(self, name) else []
+        return "+".join(parts) or "unwatched"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,8 +256,8 @@ def truth_of(scenario: Scenario, rate_per_s: float) -> Truth:
     if scenario.client.stands_still:
         return Truth(right=STOOD_STILL, beside=STOOD_STILL, is_client=True, is_beyond=False)
     full_at = scenario.full_at_per_s
-    near = [one for one in scenario.resources if one.full_at_per_s <= NEAR * full_at]
-    others = any(one.others for one in near)
+    near = [resource for resource in scenario.resources if resource.full_at_per_s <= NEAR * full_at]
+    others = any(resource.others for resource in near)
     by_load, by_resource = False, True
     if scenario.paced_per_s is not None and scenario.paced_per_s < OFFER_MET * full_at:
         by_load, by_resource = rate_per_s >= FREE * scenario.paced_per_s, False
@@ -279,7 +279,7 @@ def truth_of(scenario: Scenario, rate_per_s: float) -> Truth:
     if by_resource:
         for resource in near:
             right |= _names_of(resource, scenario)
-    is_shown = any(_is_shown(one, scenario) for one in near if one.others)
+    is_shown = any(_is_shown(resource, scenario) for resource in near if resource.others)
     if by_load and not (is_shown and by_resource):
         right |= LOAD_LIMITS
     beside = set(right) | LOAD_LIMITS
@@ -291,7 +291,7 @@ def truth_of(scenario: Scenario, rate_per_s: float) -> Truth:
             if scenario.watched.own_benchmark and resource.name in TARGET_WORKS:
                 # What limits the store limits its own benchmark, too.
                 beside.add("TARGET_SOFTWARE")
-    is_of_client = [one.is_client for one in near] if by_resource else []
+    is_of_client = [resource.is_client for resource in near] if by_resource else []
     return Truth(
         right=frozenset(right),
         beside=frozenset(beside),

@@ -136,14 +136,14 @@ def _plan(scenario: Scenario) -> Plan:
 
 def _record_trial(scenario: Scenario, writer: RunWriter, document: TrialDocument) -> None:
     target: Any = {**document["target"], "settings": _settings(scenario)}
-    told: TrialDocument = {**document, "target": target}
+    document_here: TrialDocument = {**document, "target": target}
     batches: list[Table] = []
 
     def take(event: LoadEvent) -> None:
         if event["kind"] == "figures" and event["rows"] is not None:
             batches.append(event["rows"])
 
-    text = _loadgen.run_trial(json.dumps(told), take, _loadgen.Control())
+    text = _loadgen.run_trial(json.dumps(document_here), take, _loadgen.Control())
     summary: Summary = json.loads(text)
     rows = [_row(row, scenario) for batch in batches for row in batch.to_pylist()]
     served = sum(row["requests"] for row in rows if row["outcome"] == "ok")
@@ -218,7 +218,7 @@ def _row(row: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
 
 def _rates(rows: list[dict[str, Any]], summary: Summary, without: str) -> list[float]:
     """Return the requests of each second since the trial began: the good ones, or all but some."""
-    end_ns = max(one["end_ns"] for one in summary["iterations"] or ())
+    end_ns = max(iteration["end_ns"] for iteration in summary["iterations"] or ())
     rates = [0.0] * max(1, round(end_ns / SECOND_NS))
     for row in rows:
         is_counted = row["outcome"] != without if without else row["outcome"] == "ok"

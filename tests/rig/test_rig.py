@@ -29,8 +29,8 @@ INJECTED = ("client's quota", "client's card", "client's ports", "store's thrott
 
 
 def test_one_scenario_of_each_family_is_drawn_and_nearly_all_are_named() -> None:
-    outcomes = [outcome_of(one) for one in scenarios("develop", SEED, len(FAMILIES))]
-    assert {one.family for one in outcomes} == set(FAMILIES)
+    outcomes = [outcome_of(scenario) for scenario in scenarios("develop", SEED, len(FAMILIES))]
+    assert {outcome.family for outcome in outcomes} == set(FAMILIES)
     whole = figure.total(figure.count(outcomes))
     # A floor, which the published figure is far above: some seeds draw several hard ones.
     assert whole.right >= 0.8 * whole.decided, outcomes
@@ -41,7 +41,7 @@ def test_one_scenario_of_each_family_is_drawn_and_nearly_all_are_named() -> None
 
 def test_what_is_measured_is_never_developed_with() -> None:
     drawn = {
-        purpose: {one.combination for one in scenarios(purpose, SEED, 10 * len(FAMILIES))}
+        purpose: {scenario.combination for scenario in scenarios(purpose, SEED, 10 * len(FAMILIES))}
         for purpose in ("develop", "measure")
     }
     assert not drawn["develop"] & drawn["measure"]

@@ -55,8 +55,8 @@ class Browser:
         self._session: str | None = None
         self.messages: list[str] = []
         self.requests: list[str] = []
-        found = self._ask("Target.getTargets")["targetInfos"]
-        page = next(one for one in found if one["type"] == "page")
+        targets = self._ask("Target.getTargets")["targetInfos"]
+        page = next(target for target in targets if target["type"] == "page")
         asked = {"targetId": page["targetId"], "flatten": True}
         self._session = self._ask("Target.attachToTarget", asked)["sessionId"]
         for domain in ("Page", "Runtime", "Network"):
@@ -95,11 +95,11 @@ class Browser:
     def evaluate(self, expression: str) -> Any:
         """Return the value of an expression in the page; promises are waited for."""
         asked = {"expression": expression, "returnByValue": True, "awaitPromise": True}
-        found = self._ask("Runtime.evaluate", asked)
-        if "exceptionDetails" in found:
-            details = found["exceptionDetails"]
+        answer = self._ask("Runtime.evaluate", asked)
+        if "exceptionDetails" in answer:
+            details = answer["exceptionDetails"]
             raise AssertionError(details.get("exception", details).get("description", details))
-        return found["result"].get("value")
+        return answer["result"].get("value")
 
     def wait_for(self, expression: str) -> Any:
         """Return the first value of an expression that is true."""
@@ -142,21 +142,21 @@ class Browser:
             data = data[os.write(self._write, data) :]
         end = time.monotonic() + TIMEOUT_S
         while True:
-            told = self._next(end)
-            if told.get("id") == self._number:
-                if "error" in told:
-                    raise AssertionError(f"{method}: {told['error']}")
-                return dict(told["result"])
-            self._note(told)
+            message = self._next(end)
+            if message.get("id") == self._number:
+                if "error" in message:
+                    raise AssertionError(f"{method}: {message['error']}")
+                return dict(message["result"])
+            self._note(message)
 
-    def _note(self, told: dict[str, Any]) -> None:
-        match told.get("method"):
+    def _note(self, event: dict[str, Any]) -> None:
+        match event.get("method"):
             case "Runtime.exceptionThrown":
-                self.messages.append(json.dumps(told["params"]["exceptionDetails"])[:2000])
+                self.messages.append(json.dumps(event["params"]["exceptionDetails"])[:2000])
             case "Runtime.consoleAPICalled":
-                self.messages.append(json.dumps(told["params"]["args"])[:2000])
+                self.messages.append(json.dumps(event["params"]["args"])[:2000])
             case "Network.requestWillBeSent":
-                self.requests.append(told["params"]["request"]["url"])
+                self.requests.append(event["params"]["request"]["url"])
 
     def _next(self, end: float) -> dict[str, Any]:
         while b"\0" not in self._buffer:

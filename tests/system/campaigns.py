@@ -36,12 +36,12 @@ def write(folder: Path, text: str) -> Path:
 def wait_for(process: Process, *texts: str) -> str:
     """Read what a command says until it says one of these; return everything so far."""
     assert process.stderr is not None
-    said = ""
-    while not any(text in said for text in texts):
+    output = ""
+    while not any(text in output for text in texts):
         line = process.stderr.readline()
-        assert line, f"none of {texts} was ever said, but: {said}"
-        said += line
-    return said
+        assert line, f"none of {texts} was ever said, but: {output}"
+        output += line
+    return output
 
 
 def end(process: Process) -> tuple[str, str]:

@@ -52,8 +52,10 @@ class Front(http.server.BaseHTTPRequestHandler):
         self.do_POST()
 
     def _has_basic(self) -> bool:
-        kind, _, told = self.headers.get("Authorization", "").partition(" ")
-        return kind == "Basic" and base64.b64decode(told).decode().endswith(f":{self.password}")
+        kind, _, credentials = self.headers.get("Authorization", "").partition(" ")
+        return kind == "Basic" and base64.b64decode(credentials).decode().endswith(
+            f":{self.password}"
+        )
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") == "chunked":

@@ -17,21 +17,21 @@ from tests.system import warm_start
 # A command that takes longer hangs; none of the tests' commands has work for a minute.
 HANGS_AFTER_S = 600
 
-# What is kept of the host that runs the tests must not decide what they find.
+# State kept on the host that runs the tests must not decide their results.
 NO_STATE = "/dev/null/state"
 
 
 Process = subprocess.Popen[str] | warm_start.Fork
-"""A command that runs."""
+"""A running command."""
 
 
-TOLD_AS_JSON = ("--errors", "json")
-"""Before a command: its errors have kinds, which stay when words get better."""
+ERRORS_AS_JSON = ("--errors", "json")
+"""Words before a command, which make its errors JSON with kinds: those outlast better wording."""
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command said, and how it ended."""
+class CommandResult:
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -43,21 +43,23 @@ class Said:
 
     @property
     def errors(self) -> list[dict[str, Any]]:
-        """Read the errors that it told after `--errors json`."""
+        """Read the errors that it printed after `--errors json`."""
         return errors_in(self.err)
 
     @property
     def kinds(self) -> list[str]:
-        """Read of what kinds these are."""
+        """Return the kinds of these errors."""
         return [error["kind"] for error in self.errors]
 
 
 def errors_in(text: str) -> list[dict[str, Any]]:
-    """Return the errors that were told as JSON."""
+    """Return the errors that a command printed as JSON."""
     return [json.loads(line)["error"] for line in text.splitlines() if line.startswith('{"error"')]
 
 
-def loadstone(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Said:
+def loadstone(
+    *arguments: str | Path, environment: Mapping[str, str] | None = None
+) -> CommandResult:
     """Run `loadstone` with `arguments` to its end."""
     clean = {
         name: value
@@ -74,7 +76,7 @@ def loadstone(*arguments: str | Path, environment: Mapping[str, str] | None = No
         process.kill()
         raise
     assert process.returncode is not None
-    return Said(settled(process.returncode, err), out, err)
+    return CommandResult(settled(process.returncode, err), out, err)
 
 
 def settled(code: int, err: str) -> int:
@@ -110,9 +112,9 @@ def trials_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted((folder / "trials").glob("*.json"))]
 
 
-def assert_untold(secret: str, said: Said, folder: Path) -> None:
+def assert_secret_absent(secret: str, result: CommandResult, folder: Path) -> None:
     """Search for a secret in all that was printed and all that was written."""
-    assert secret not in said.out + said.err
+    assert secret not in result.out + result.err
     for path in folder.rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes(), f"the secret stands in {path}"

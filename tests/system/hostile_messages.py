@@ -63,7 +63,7 @@ def frames_of_dask(value: object) -> list[bytes]:
         with contextlib.suppress(Exception):
             _, frames = protocol.serialize(value, serializers=[family], on_error="raise")
             packed.append(b"".join(map(bytes, frames)))
-    assert any(b"posix" in one for one in packed), "dask pickles nothing any more"
+    assert any(b"posix" in frame for frame in packed), "dask pickles nothing any more"
     return packed
 
 

@@ -284,15 +284,15 @@ def self_made_authority(*, shows_itself: bool = False) -> Iterator[tuple[ssl.SSL
 def every(count: int, spoil: Spoiler) -> Spoiler:
     """Spoil one in `count` reads of an object, counted over all connections."""
     lock = threading.Lock()
-    seen = 0
+    requests = 0
 
     def choose(exchange: Exchange) -> bool:
-        nonlocal seen
+        nonlocal requests
         if not is_object_read(exchange.request):
             return False
         with lock:
-            seen += 1
-            is_chosen = seen % count == 0
+            requests += 1
+            is_chosen = requests % count == 0
         return is_chosen and spoil(exchange)
 
     return choose

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.system.command import HANGS_AFTER_S, Said
+from tests.system.command import HANGS_AFTER_S, CommandResult
 
 SSHD = "/usr/sbin/sshd"
 PROGRAMS = ("ip", "unshare", "ssh-keygen", SSHD)
@@ -72,11 +72,11 @@ class SshNetwork:
 
     def loadstone(
         self, *arguments: str | Path, environment: Mapping[str, str] | None = None
-    ) -> Said:
+    ) -> CommandResult:
         """Run `loadstone` on the controller to its end."""
         process = self.start(*arguments, environment=environment)
         out, err = process.communicate(timeout=HANGS_AFTER_S)
-        return Said(process.returncode, out, err)
+        return CommandResult(process.returncode, out, err)
 
     def cut_off(self, name: str) -> None:
         """Cut a host's cable: nothing passes, and no error says so."""
@@ -159,11 +159,11 @@ def _start_sshd(
     )  # fmt: skip
     stack.callback(_end, server)
     assert server.stderr is not None
-    said = ""
-    while "Server listening" not in said:
+    output = ""
+    while "Server listening" not in output:
         line = server.stderr.readline()
-        assert line, f"sshd of {name} ended: {said}"
-        said += line
+        assert line, f"sshd of {name} ended: {output}"
+        output += line
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -14,14 +14,14 @@ import pytest
 from loadstone.analysis.audits import AUDIT_FAILED
 from loadstone.cli import exit_code
 from tests.conformance import store_under_test
-from tests.system.command import NO_STATE, TOLD_AS_JSON, Said, loadstone, start
+from tests.system.command import ERRORS_AS_JSON, NO_STATE, CommandResult, loadstone, start
 from tests.system.test_clean_up_counts import KEYS
 
 OBJECTS = 2000
 LOAD = ("-t", "8", "-n", str(OBJECTS), "-b", "2", "--object-prefix", "object-")
 
 
-def bench(url: str, run: Path, operations: str, *options: str) -> Said:
+def bench(url: str, run: Path, operations: str, *options: str) -> CommandResult:
     return loadstone(
         "bench", operations, url, *LOAD, "--audit", *options, "-o", run, environment=KEYS
     )
@@ -45,10 +45,10 @@ def lies_in(log: Path, since: int = 0) -> dict[str, set[tuple[str, str]]]:
 
 def named(audit: dict[str, Any]) -> dict[str, set[tuple[str, str]]]:
     """Return the keys that an audit found something wrong with, by the kind of finding."""
-    found: dict[str, set[tuple[str, str]]] = {}
+    keys_of_kind: dict[str, set[tuple[str, str]]] = {}
     for finding in audit["findings"]:
-        found.setdefault(finding["kind"], set()).add((finding["bucket"], finding["key"]))
-    return found
+        keys_of_kind.setdefault(finding["kind"], set()).add((finding["bucket"], finding["key"]))
+    return keys_of_kind
 
 
 LIES = {
@@ -70,11 +70,13 @@ def test_each_lie_is_found_and_rightly_named_and_nothing_else(lie: str, tmp_path
     audit = audit_of(tmp_path / "run")
     wrong = named(audit)
     # What is written again is right again.
-    told = lies_in(log, operations.count("put") - 1 if "write" in lie or lie == "torn" else 0)[lie]
+    written_wrong = lies_in(
+        log, operations.count("put") - 1 if "write" in lie or lie == "torn" else 0
+    )[lie]
     assert set(wrong) <= kinds
-    assert len(wrong.get("corrupt", ())) < len(told) / 4 or lie == "corrupt_byte"
-    assert set().union(*wrong.values()) == told
-    assert audit["wrong"] == len(audit["findings"]) == len(told) > 0
+    assert len(wrong.get("corrupt", ())) < len(written_wrong) / 4 or lie == "corrupt_byte"
+    assert set().union(*wrong.values()) == written_wrong
+    assert audit["wrong"] == len(audit["findings"]) == len(written_wrong) > 0
     assert audit["acknowledged"] == audit["read_back"]
     assert finished.code == exit_code.FAILED
     report = loadstone("report", tmp_path / "run", "-f", "json").json()
@@ -147,8 +149,8 @@ def test_requests_that_failed_leave_open_what_is_there(tmp_path: Path) -> None:
 def test_a_kept_run_is_audited_again_and_a_sample_states_its_power(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with store_under_test.store() as url:
-        said = bench(url, run, "put", "-s", "4KiB", "--keep-data")
-        assert said.code == 0, said.err
+        result = bench(url, run, "put", "-s", "4KiB", "--keep-data")
+        assert result.code == 0, result.err
         again = loadstone("audit", run, "--sample", "500", environment=KEYS)
         assert again.code == 0, again.err
         sampled = loadstone("report", run, "-f", "json").json()["audits"][-1]
@@ -176,7 +178,7 @@ def test_an_audit_of_a_store_that_is_gone_ends_soon(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with store_under_test.store() as url:
         assert bench(url, run, "put", "-s", "4KiB", "--keep-data").code == 0
-    gone = loadstone(*TOLD_AS_JSON, "audit", run, environment=KEYS)
+    gone = loadstone(*ERRORS_AS_JSON, "audit", run, environment=KEYS)
     assert (gone.code, gone.kinds) == (exit_code.FAILED, ["unreachable"])
     assert not (run / "audits").exists()
 

@@ -174,10 +174,10 @@ def test_a_process_that_gives_none_is_told_without_what_it_printed(
 ) -> None:
     """What it printed may be half a secret."""
     config(home, f"[profile used]\ncredential_process = echo {SECRET}\n")
-    with pytest.raises(_loadgen.TargetError, match="credential_process") as told:
+    with pytest.raises(_loadgen.TargetError, match="credential_process") as error:
         heads(cloud[1])
-    assert told.value.kind == "secret-absent"
-    assert SECRET not in str(told.value)
+    assert error.value.kind == "secret-absent"
+    assert SECRET not in str(error.value)
 
 
 def test_a_role_is_assumed_with_the_keys_of_another_profile(
@@ -266,9 +266,9 @@ def test_a_log_in_that_has_ended_says_how_to_log_in(home: Path, cloud: tuple[Clo
     """Nobody is asked for anything then."""
     services, url = cloud
     sso(home, url, "2001-01-01T00:00:00Z")
-    with pytest.raises(_loadgen.TargetError, match="aws sso login") as told:
+    with pytest.raises(_loadgen.TargetError, match="aws sso login") as error:
         heads(url)
-    assert told.value.kind == "secret-absent"
+    assert error.value.kind == "secret-absent"
     assert not services.asked
 
 
@@ -277,14 +277,14 @@ def test_a_token_that_is_refused_says_how_to_log_in(home: Path, cloud: tuple[Clo
     services, url = cloud
     sso(home, url, "2999-01-01T00:00:00Z")
     services.refuses = 401
-    with pytest.raises(_loadgen.TargetError, match="aws sso login") as told:
+    with pytest.raises(_loadgen.TargetError, match="aws sso login") as error:
         heads(url)
-    assert told.value.kind == "secret-absent"
-    assert SECRET not in str(told.value)
+    assert error.value.kind == "secret-absent"
+    assert SECRET not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("role_arn = r\nsource_profile = used2\nmfa_serial = m", "device m"),
         (f"{ROLE}\nsource_profile = two\n[profile two]\n{ROLE}\nsource_profile = used", "circle"),
@@ -294,11 +294,11 @@ def test_a_token_that_is_refused_says_how_to_log_in(home: Path, cloud: tuple[Clo
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_refused_with_the_reason(
-    home: Path, cloud: tuple[Cloud, str], text: str, told: str
+    home: Path, cloud: tuple[Cloud, str], text: str, message: str
 ) -> None:
     """Before any load, and without asking anybody."""
     config(home, f"[profile used]\n{text}\n")
-    with pytest.raises(_loadgen.TargetError, match=told):
+    with pytest.raises(_loadgen.TargetError, match=message):
         heads(cloud[1])
 
 

@@ -86,9 +86,9 @@ def test_each_misbehaviour_is_counted_as_what_it_is(
         repeated = result.summary["requests_repeated"]
         assert sum(failures.values()) + repeated == dataset.objects // 4
         assert set(failures) <= set(result.summary["error_examples"])
-    said = capfd.readouterr()
-    assert "panicked" not in said.err
-    assert SECRET_KEY not in said.out + said.err
+    output = capfd.readouterr()
+    assert "panicked" not in output.err
+    assert SECRET_KEY not in output.out + output.err
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

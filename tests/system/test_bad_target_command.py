@@ -10,7 +10,7 @@ from loadstone.cli import exit_code
 from loadstone.execution.cleaning import what_is_left
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, SECRET_KEY
-from tests.system.command import TOLD_AS_JSON, assert_untold, loadstone, trials_of
+from tests.system.command import ERRORS_AS_JSON, assert_secret_absent, loadstone, trials_of
 from tests.system.hostile_server import Exchange, every, hostile, self_made_authority
 from tests.system.spoilers import CASES, Case, error_document
 
@@ -54,7 +54,7 @@ def test_failed_requests_are_told_and_the_rest_is_kept(
     assert finished.code == 1, finished.err
     assert "Traceback" not in finished.err
     assert "panicked" not in finished.err
-    assert_untold(SECRET_KEY, finished, folder)
+    assert_secret_absent(SECRET_KEY, finished, folder)
     failed = {trial["trial"]["phase"]: trial["summary"]["failed"] for trial in trials_of(folder)}
     assert failed["put"] == failed["delete"] == 0
     assert failed["get"] == 3
@@ -75,7 +75,7 @@ def test_a_target_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
     assert url.removeprefix("http://") in finished.err
     assert "refused" in finished.err
     assert "Traceback" not in finished.err
-    assert_untold(SECRET_KEY, finished, tmp_path)
+    assert_secret_absent(SECRET_KEY, finished, tmp_path)
 
 
 def test_plain_http_to_a_port_of_tls_names_https(store_port: int, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_wrong_credentials_are_told_in_words(store_port: int, tmp_path: Path) ->
     assert finished.code == 1
     assert "SignatureDoesNotMatch" in finished.err or "403" in finished.err
     assert "Traceback" not in finished.err
-    assert_untold("a-wrong-secret-never-to-be-printed", finished, tmp_path)
+    assert_secret_absent("a-wrong-secret-never-to-be-printed", finished, tmp_path)
 
 
 def test_missing_credentials_are_told_in_words(store_port: int, tmp_path: Path) -> None:
@@ -158,12 +158,12 @@ def test_a_target_that_dies_leaves_the_trials_before_it(store_port: int, tmp_pat
 
     folder = tmp_path / "run"
     with hostile(store_port, spoil) as server:
-        said = loadstone(
+        result = loadstone(
             *["bench", "put,get,delete", f"s3+{server.url}", *SMALL, "-o", folder],
             environment=SECRETS,
         )
-    assert said.code == 1
-    assert "Traceback" not in said.err
+    assert result.code == 1
+    assert "Traceback" not in result.err
     finished = trials_of(folder)
     assert finished[0]["trial"]["phase"] == "put"
     assert finished[0]["summary"]["requests"] == 12
@@ -201,10 +201,10 @@ def test_a_store_that_hides_buckets_from_unknown_keys_is_not_one_without_them(
         manifest = run / "manifest.json"
         text = manifest.read_text()
         manifest.write_text(text.replace(f"127.0.0.1:{store_port}", server.url.split("//")[1]))
-        said = loadstone("clean", run, "--yes", environment=SECRETS)
+        result = loadstone("clean", run, "--yes", environment=SECRETS)
         manifest.write_text(text)
-    assert (said.code, "gone" in said.out) == (1, False)
-    assert "XAdminUserNotFound" in said.err
+    assert (result.code, "gone" in result.out) == (1, False)
+    assert "XAdminUserNotFound" in result.err
     cleaned = loadstone("clean", run, "--yes", environment=SECRETS)
     assert "12 objects" in cleaned.out
     assert "2 buckets" in cleaned.out
@@ -279,7 +279,7 @@ def test_an_authority_s_certificate_in_the_place_of_the_server_s_is_named(
         hostile(store_port, lambda exchange: False, context) as server,
     ):
         finished = loadstone(
-            *(*TOLD_AS_JSON, "bench", "put", server.url, *SMALL),
+            *(*ERRORS_AS_JSON, "bench", "put", server.url, *SMALL),
             *("--target-set", f"tls.ca_file={authority}", "-o", tmp_path / "run"),
             environment=SECRETS,
         )

@@ -15,7 +15,7 @@ from loadstone.cli.commands.load.card import target_of
 from loadstone.documents.card import Bestiary
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, SECRET_KEY
-from tests.system.command import Said, loadstone
+from tests.system.command import CommandResult, loadstone
 from tests.system.hostile_server import Exchange, hostile
 from tests.system.servers.processes import free_ports
 from tests.system.test_card import KEYS, buckets, port_of
@@ -25,7 +25,7 @@ SERVER_KEYS = {"LOADSTONE_ACCESS_KEY": ACCESS_KEY, "LOADSTONE_SECRET_KEY": SECRE
 PREFIX = "loadstone-card-"
 
 
-def bestiary(url: str, *words: str, keys: Mapping[str, str] = KEYS) -> Said:
+def bestiary(url: str, *words: str, keys: Mapping[str, str] = KEYS) -> CommandResult:
     return loadstone("audit", "bestiary", url, "-f", "json", *words, environment=keys)
 
 
@@ -133,17 +133,17 @@ def test_what_faults_and_maintenance_take_away_or_bring_back_fails(
         def each() -> list[dict[str, str]]:
             bucket = min(buckets(url), key=len)
             listed = client.list_objects_v2(Bucket=bucket).get("Contents", [])
-            return [{"Bucket": bucket, "Key": one["Key"]} for one in listed]
+            return [{"Bucket": bucket, "Key": entry["Key"]} for entry in listed]
 
         def lose() -> None:
-            for one in each():
-                if "mark" not in one["Key"] and not one["Key"].endswith("/0"):
-                    client.delete_object(**one)
+            for address in each():
+                if "mark" not in address["Key"] and not address["Key"].endswith("/0"):
+                    client.delete_object(**address)
 
         def spoil() -> None:
-            for one in each():
-                if "while-degraded/" in one["Key"]:
-                    client.put_object(**one, Body=b"a")
+            for address in each():
+                if "while-degraded/" in address["Key"]:
+                    client.put_object(**address, Body=b"a")
             bucket = min(buckets(url), key=len)
             prefix = bucket if bucket.startswith(PREFIX) else ""
             client.put_object(Bucket=bucket, Key=f"{prefix}/deleted-while-degraded/k000", Body=b"")

@@ -46,8 +46,8 @@ def test_a_run_says_how_much_of_its_ceiling_it_used(
         environment=state,
     )  # fmt: skip
     assert finished.code == 0, finished.err
-    kept = finished.json()
-    (session,) = kept["sessions"]
+    shown = finished.json()
+    (session,) = shown["sessions"]
     loads = {(point["operation"], point["clients"]) for point in session["points"]}
     assert loads == {("put", 1), ("put", 8), ("get", 1), ("get", 8)}
     for point in session["points"]:
@@ -55,8 +55,8 @@ def test_a_run_says_how_much_of_its_ceiling_it_used(
         assert point["cpu_ns_per_request"] > 0
         assert point["bytes_per_request"] == 4096
         assert point["verify"] == 1.0
-    assert json.loads(Path(kept["path"]).read_text())["sessions"] == kept["sessions"]
-    assert loadstone("calibrate", "s3", "--show", "-f", "json", environment=state).json() == kept
+    assert json.loads(Path(shown["path"]).read_text())["sessions"] == shown["sessions"]
+    assert loadstone("calibrate", "s3", "--show", "-f", "json", environment=state).json() == shown
 
     finished = loadstone(
         "bench", "put,get", store, "-t", "8", "-s", "4KiB", "-n", "2000", "-o", tmp_path / "run",
@@ -64,7 +64,7 @@ def test_a_run_says_how_much_of_its_ceiling_it_used(
     )  # fmt: skip
     assert finished.code == 0, finished.err
     copied = read_manifest(tmp_path / "run")["calibration"]
-    assert copied["sessions"] == kept["sessions"]
+    assert copied["sessions"] == shown["sessions"]
     assert copied["age_s"] >= 0
     for cell in finished.json()["rounds"]:
         instrument = cell["instrument"]
@@ -194,8 +194,8 @@ def _answers(address: str) -> bool:
     import socket
 
     host, _, port = address.partition(":")
-    with socket.socket() as one:
-        return one.connect_ex((host, int(port))) == 0
+    with socket.socket() as connection:
+        return connection.connect_ex((host, int(port))) == 0
 
 
 def test_a_host_without_io_uring_is_told_once_and_recorded(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from loadstone.results.store import read_run
 from loadstone.view.page_server import PageServer
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, PROJECT, USER
-from tests.system.command import HANGS_AFTER_S, NO_STATE, Said
+from tests.system.command import HANGS_AFTER_S, NO_STATE, CommandResult
 from tests.system.hostile_server import Exchange, hostile, is_object_read
 from tests.unit.test_metrics_push import collecting
 
@@ -84,11 +84,11 @@ class Cage:
             parts = (secret[start : start + PART] for start in range(len(secret) - PART + 1))
             # Eight digits stand in any table of numbers; tokens say their times in some.
             telling = (part for part in parts if not part.isdecimal())
-            found = next((part for part in telling if part.encode() in content), None)
-            if found is not None:
-                place = content.index(found.encode())
+            secret_part = next((part for part in telling if part.encode() in content), None)
+            if secret_part is not None:
+                place = content.index(secret_part.encode())
                 shown = content[max(0, place - 40) : place + 60]
-                self.problems.append(f"{channel} holds {found!r}: {shown!r}")
+                self.problems.append(f"{channel} holds {secret_part!r}: {shown!r}")
 
     def check_folder(self, folder: Path) -> int:
         """Look into every file, and into what is packed in it."""
@@ -158,8 +158,10 @@ class Parrot:
 
     def echo(self, exchange: Exchange, status: str) -> None:
         """Say it in full, encoded, in parts, and across the places where texts are cut."""
-        said = exchange.request.head().decode("latin-1") + exchange.request.body.decode("latin-1")
-        forms = [said]
+        request_text = exchange.request.head().decode("latin-1") + exchange.request.body.decode(
+            "latin-1"
+        )
+        forms = [request_text]
         for secret in sorted(self.known):
             forms += [
                 f"\x1b]0;{secret}\x07\x1b[31m{secret}\r\n{secret}",
@@ -182,7 +184,7 @@ class Parrot:
         exchange.send_status(status, location, body=body.encode())
 
 
-def loadstone(cage: Cage, *arguments: str | Path, without: Collection[str] = ()) -> Said:
+def loadstone(cage: Cage, *arguments: str | Path, without: Collection[str] = ()) -> CommandResult:
     """Run a command to its end, and watch all that it starts."""
     environment = {
         name: value
@@ -215,11 +217,11 @@ def loadstone(cage: Cage, *arguments: str | Path, without: Collection[str] = ())
         assert b"\x1b" not in content, name
         assert b"\x07" not in content, name
     assert b"Traceback" not in err, err.decode()
-    return Said(process.returncode, out.decode(), err.decode())
+    return CommandResult(process.returncode, out.decode(), err.decode())
 
 
 def _watch(cage: Cage, root: int, is_over: threading.Event) -> None:
-    seen: set[tuple[int, bytes]] = set()
+    processes_read: set[tuple[int, bytes]] = set()
     while not is_over.wait(0.02):
         for number in _descendants(root):
             try:
@@ -229,9 +231,9 @@ def _watch(cage: Cage, root: int, is_over: threading.Event) -> None:
                 is_copy = command == Path(f"/proc/{root}/cmdline").read_bytes()
             except OSError:
                 continue
-            if is_copy or (number, command) in seen:
+            if is_copy or (number, command) in processes_read:
                 continue
-            seen.add((number, command))
+            processes_read.add((number, command))
             cage.processes += 1
             cage.check(f"command line of {command!r}", command)
             if b"\0agent\0--join\0" in command:
@@ -254,8 +256,8 @@ def check_pages(cage: Cage, folder: Path) -> None:
     with PageServer(folder) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        for one in server.runs.read():
-            pages = ("", f"run/{one.id}", f"live/{one.id}", f"live/{one.id}.json")
+        for entry in server.runs.read():
+            pages = ("", f"run/{entry.id}", f"live/{entry.id}", f"live/{entry.id}.json")
             for page in pages:
                 with urllib.request.urlopen(server.url + page, timeout=120) as answer:
                     cage.check("page", answer.read())
@@ -321,7 +323,7 @@ phases: [{{contend: {{keys: 2, clients: 4}}, requests: 40}}]
 def test_contention_objects_of_others_and_pushed_metrics_tell_nothing(
     cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
-    file, kept, contended, read = (tmp_path / name for name in ("c.yaml", "kept", "c", "read"))
+    file, data_kept, contended, read = (tmp_path / name for name in ("c.yaml", "kept", "c", "read"))
     with hostile(store_port, Parrot(cage, S3_SECRET)) as server, collecting() as collector:
         target = f"s3+{server.url}"
         file.write_text(CONTENTION.format(url=server.url))
@@ -329,12 +331,12 @@ def test_contention_objects_of_others_and_pushed_metrics_tell_nothing(
         assert len(collector.pushes) > 0
         for push in collector.pushes:
             cage.check("pushed metrics", push.SerializeToString())
-        loadstone(cage, "bench", "put", target, *SMALL, "--keep-data", "-o", kept)
-        bucket = read_run(kept).plan[0]["dataset"]["bucket_prefix"] + "1"
+        loadstone(cage, "bench", "put", target, *SMALL, "--keep-data", "-o", data_kept)
+        bucket = read_run(data_kept).plan[0]["dataset"]["bucket_prefix"] + "1"
         words = ["get,head,list", f"{target}/{bucket}", "--existing", "-n", "24", "-o", read]
         assert loadstone(cage, "bench", *words).code == 1
-        loadstone(cage, "clean", kept, "--yes")
-    for folder in (contended, kept, read):
+        loadstone(cage, "clean", data_kept, "--yes")
+    for folder in (contended, data_kept, read):
         assert cage.check_folder(folder) > 3
     page = tmp_path / "page.html"
     loadstone(cage, "report", contended, "-f", "html", "-o", page)
@@ -388,8 +390,8 @@ class Exporter(Parrot):
     def __call__(self, exchange: Exchange) -> bool:
         if not exchange.request.path.startswith("/metrics"):
             return super().__call__(exchange)
-        said = (exchange.request.header("authorization") or "").removeprefix("Bearer ")
-        text = f'odd{{told="{said}"}} 1\nodd{{part="{said[2:20]}"}} 2\n'
+        token = (exchange.request.header("authorization") or "").removeprefix("Bearer ")
+        text = f'odd{{told="{token}"}} 1\nodd{{part="{token[2:20]}"}} 2\n'
         exchange.send_status("200 OK", body=text.encode())
         return True
 

@@ -14,7 +14,7 @@ from loadstone.card.table import QUESTIONS
 from loadstone.cli import exit_code
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
-from tests.system.command import TOLD_AS_JSON, Said, loadstone, start, trials_of
+from tests.system.command import ERRORS_AS_JSON, CommandResult, loadstone, start, trials_of
 from tests.system.hostile_server import Exchange, Message, hostile, self_made_authority
 from tests.system.spoilers import error_document
 
@@ -30,14 +30,14 @@ def url() -> Iterator[str]:
         yield url
 
 
-def card(url: str, *words: str, keys: Mapping[str, str] = KEYS) -> Said:
+def card(url: str, *words: str, keys: Mapping[str, str] = KEYS) -> CommandResult:
     """Make a card as JSON."""
-    return loadstone(*TOLD_AS_JSON, "card", url, "-f", "json", *words, environment=keys)
+    return loadstone(*ERRORS_AS_JSON, "card", url, "-f", "json", *words, environment=keys)
 
 
-def answers(said: Said) -> dict[str, str]:
+def answers(result: CommandResult) -> dict[str, str]:
     """Return the answer to each question, by its name."""
-    return {row["name"]: row["answer"] for row in said.json()["rows"]}
+    return {row["name"]: row["answer"] for row in result.json()["rows"]}
 
 
 def port_of(url: str) -> int:
@@ -98,8 +98,8 @@ def test_a_store_that_hangs_on_one_question_answers_the_others(url: str) -> None
     def is_wanted(request: Message) -> bool:
         return request.header("x-amz-copy-source-if-match") is not None
 
-    found = spoiled(url, is_wanted, lambda exchange: exchange.wait(60))
-    undecided = [name for name, answer in found.items() if answer == "undecided"]
+    answers_given = spoiled(url, is_wanted, lambda exchange: exchange.wait(60))
+    undecided = [name for name, answer in answers_given.items() if answer == "undecided"]
     assert undecided == ["copy-if-match"]
 
 
@@ -107,10 +107,10 @@ def test_a_store_that_denies_one_question_is_asked_the_others(url: str) -> None:
     def is_wanted(request: Message) -> bool:
         return request.method == "PUT" and "versioning" in request.path
 
-    found = spoiled(
+    answers_given = spoiled(
         url, is_wanted, lambda exchange: exchange.send_status("403 Forbidden", body=DENIED)
     )
-    refused = {ask for ask, answer in found.items() if answer == "refused"}
+    refused = {ask for ask, answer in answers_given.items() if answer == "refused"}
     assert refused == {row.name for row in QUESTIONS["versions"]}
 
 
@@ -124,9 +124,9 @@ def test_a_store_that_ignores_a_condition_is_not_believed(url: str) -> None:
         # The signature covers the condition, so that it cannot be taken out: it is not carried out.
         exchange.send_status("204 No Content")
 
-    found = spoiled(url, is_wanted, ignore)
-    assert found["delete-if-match-refuses"] == "no"
-    assert found["delete-if-match-deletes"] == "no"
+    answers_given = spoiled(url, is_wanted, ignore)
+    assert answers_given["delete-if-match-refuses"] == "no"
+    assert answers_given["delete-if-match-deletes"] == "no"
 
 
 def test_a_store_that_lists_late_is_found_out(url: str) -> None:
@@ -136,8 +136,10 @@ def test_a_store_that_lists_late_is_found_out(url: str) -> None:
     def is_wanted(request: Message) -> bool:
         return request.method == "GET" and "list-type=2" in request.path
 
-    found = spoiled(url, is_wanted, lambda exchange: exchange.send_status("200 OK", body=empty))
-    assert found["list-after-put"] == "no"
+    answers_given = spoiled(
+        url, is_wanted, lambda exchange: exchange.send_status("200 OK", body=empty)
+    )
+    assert answers_given["list-after-put"] == "no"
     # What is listed or not, all that was written is gone.
     assert buckets(url) == []
 
@@ -149,8 +151,8 @@ def test_a_store_that_closes_each_connection_is_found_out(url: str) -> None:
         exchange.send(answer.head() + answer.body)
         exchange.close()
 
-    found = spoiled(url, lambda request: True, close)
-    assert found["keep-alive"] == "no"
+    answers_given = spoiled(url, lambda request: True, close)
+    assert answers_given["keep-alive"] == "no"
 
 
 def test_a_store_that_denies_all_has_a_card_of_refusals(url: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from loadstone.cli.messages import FORM
 from tests.system import campaigns
-from tests.system.command import TOLD_AS_JSON, Said, loadstone, start
+from tests.system.command import ERRORS_AS_JSON, CommandResult, loadstone, start
 
 DATA = Path(__file__).parents[1] / "data" / "importers"
 CAMPAIGN = """
@@ -38,7 +38,7 @@ def program(folder: Path, name: str, script: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-def run(folder: Path, programs: Path, *more: str | Path) -> Said:
+def run(folder: Path, programs: Path, *more: str | Path) -> CommandResult:
     path = f"{programs}:{os.environ['PATH']}"
     return loadstone("run", *more, "-o", folder, environment={"PATH": path})
 
@@ -47,7 +47,7 @@ def test_a_missing_program_is_told_before_there_is_a_run_folder(
     tmp_path: Path, programs: Path
 ) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN)
-    words = (*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
+    words = (*ERRORS_AS_JSON, "run", file, "-o", tmp_path / "run")
     finished = loadstone(*words, environment={"PATH": str(programs)})
     assert finished.code == 1
     (error,) = finished.errors

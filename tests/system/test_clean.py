@@ -32,9 +32,9 @@ def begun(folder: Path) -> tuple[Path, Path, Path]:
     process = start("run", file, "-o", folder / "run")
     campaigns.wait_for(process, "here long round 1")
     process.send_signal(signal.SIGINT)
-    _, said = campaigns.end(process)
+    _, output = campaigns.end(process)
     assert process.returncode == 130
-    assert f"loadstone clean {folder / 'run'}" in said
+    assert f"loadstone clean {folder / 'run'}" in output
     return file, folder / "run", data
 
 
@@ -62,9 +62,9 @@ def test_clean_removes_what_an_interrupted_run_wrote_and_nothing_else(tmp_path: 
 def test_a_run_that_cleaned_up_leaves_nothing_and_kept_data_is_named(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    said = loadstone("bench", "put,get", data, "-n", "20", "-t", "2", "-o", tmp_path / "one")
-    assert said.code == 0, said.err
-    assert "loadstone clean" not in said.err
+    result = loadstone("bench", "put,get", data, "-n", "20", "-t", "2", "-o", tmp_path / "one")
+    assert result.code == 0, result.err
+    assert "loadstone clean" not in result.err
     finished = loadstone(
         "bench", "put", data, "-n", "20", "-t", "2", "--keep-data", "-o", tmp_path / "two"
     )
@@ -108,10 +108,10 @@ def test_a_run_with_a_damaged_table_can_be_cleaned_once_its_target_is_there(
     # Nothing was reached, so nothing is noted as deleted.
     assert not json.loads((run / "manifest.json").read_text()).get("cleaned")
     (tmp_path / "away").rename(data)
-    said = loadstone("clean", run, "--yes")
-    assert said.code == 0, said.err
-    assert "5 objects" in said.out
-    assert "1 bucket" in said.out
+    result = loadstone("clean", run, "--yes")
+    assert result.code == 0, result.err
+    assert "5 objects" in result.out
+    assert "1 bucket" in result.out
     assert files(data) == set()
     assert json.loads((run / "manifest.json").read_text())["cleaned"]
 
@@ -148,7 +148,7 @@ keep_data: true
 
 def test_every_reason_for_leaving_a_place_comes_with_what_to_do(tmp_path: Path) -> None:
     schema = json.loads(RECORD_SCHEMA.read_text())
-    kinds = {one["const"] for one in schema["$defs"]["LeftKind"]["oneOf"]}
+    kinds = {kind["const"] for kind in schema["$defs"]["LeftKind"]["oneOf"]}
     assert kinds == set(HINTS)
     places = [{"kind": kind} for kind in sorted(kinds)] * 2
     hints = hints_of({"places_left": places}, tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from loadstone.cli import exit_code
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
-from tests.system.command import Said, loadstone
+from tests.system.command import CommandResult, loadstone
 from tests.system.hostile_server import Exchange, Message, Spoiler, hostile
 
 KEYS = {
@@ -91,7 +91,7 @@ def miscounted(run: Path) -> list[dict[str, Any]]:
     return [finding for finding in report["findings"] if finding["rule"] == RULE]
 
 
-def bench(url: str, run: Path, operations: str, *options: str) -> Said:
+def bench(url: str, run: Path, operations: str, *options: str) -> CommandResult:
     return loadstone("bench", operations, url, *LOAD, *options, "-o", run, environment=KEYS)
 
 
@@ -142,7 +142,9 @@ def test_of_a_sound_target_nothing_is_said(
     if interface == "file":
         (tmp_path / "files").mkdir()
         operations = ",".join(
-            one for one in operations.split(",") if one in ("put", "get", "head", "list", "delete")
+            operation
+            for operation in operations.split(",")
+            if operation in ("put", "get", "head", "list", "delete")
         )
     finished = bench(address, tmp_path / "run", operations, *options)
     assert finished.code == 0, finished.err
@@ -176,8 +178,8 @@ def test_what_mixes_put_beyond_their_dataset_is_counted(
     is_beyond = re.compile(r"/object-(\d+)")
 
     def lies(request: Message) -> bool:
-        found = is_beyond.search(request.path)
-        return is_put(request) and found is not None and int(found[1]) >= 50 and not is_sound
+        number = is_beyond.search(request.path)
+        return is_put(request) and number is not None and int(number[1]) >= 50 and not is_sound
 
     with hostile(store_port, every(20, lies, put_nothing)) as server:
         (tmp_path / "mix.yaml").write_text(MIX.format(url=server.url))

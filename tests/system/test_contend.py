@@ -25,18 +25,18 @@ def contend(folder: Path, **faults: Any) -> tuple[dict[str, Any], Path]:
         campaign = campaigns.write(folder, CAMPAIGN.format(url=url))
         finished = loadstone("run", campaign, "-o", folder / "run", environment=KEYS)
         assert finished.code == 0, finished.err
-    (one,) = loadstone("report", folder / "run", "-f", "json").json()["contention"]
-    return one, folder / "run"
+    (contention,) = loadstone("report", folder / "run", "-f", "json").json()["contention"]
+    return contention, folder / "run"
 
 
 def test_a_contention_is_on_the_screen_the_page_and_in_json(tmp_path: Path) -> None:
-    one, run = contend(tmp_path)
-    assert (one["phase"], one["wins"]) == ("contend", 1500)
-    assert one["tries_per_win"] > 1
-    assert one["wins_per_s"] > 0
-    assert 1 / 16 <= one["fairness"] <= 1
-    assert one["win_ns"]["p50"] <= one["win_ns"]["p99"]
-    tries = f"{one['tries_per_win']:.2f}"
+    contention, run = contend(tmp_path)
+    assert (contention["phase"], contention["wins"]) == ("contend", 1500)
+    assert contention["tries_per_win"] > 1
+    assert contention["wins_per_s"] > 0
+    assert 1 / 16 <= contention["fairness"] <= 1
+    assert contention["win_ns"]["p50"] <= contention["win_ns"]["p99"]
+    tries = f"{contention['tries_per_win']:.2f}"
     for form, *options in (("terminal",), ("html",)):
         shown = loadstone("report", run, "-f", form, *options, "-o", tmp_path / form)
         assert shown.code == 0, shown.err

@@ -43,4 +43,4 @@ def test_the_demo_can_interleave_blocks(tmp_path: Path) -> None:
     measured = [
         record.trial for record in read_run(tmp_path / "run").records if record.trial["measured"]
     ]
-    assert [one["block"] for one in measured] == [1] * 9 + [2] * 9
+    assert [trial["block"] for trial in measured] == [1] * 9 + [2] * 9

@@ -11,7 +11,7 @@ import pytest
 
 from loadstone.cli import exit_code
 from loadstone.results.store import read_run
-from tests.system.command import TOLD_AS_JSON, Said, loadstone, start
+from tests.system.command import ERRORS_AS_JSON, CommandResult, loadstone, start
 from tests.system.servers.processes import free_ports
 from tests.system.test_bestiary import SERVE, SERVER_KEYS
 from tests.system.test_card import KEYS, port_of
@@ -26,13 +26,13 @@ def url() -> str:
     return f"http://127.0.0.1:{free_ports(1)}"
 
 
-def durability(url: str, run: Path, *words: str | Path) -> Said:
+def durability(url: str, run: Path, *words: str | Path) -> CommandResult:
     keys = {**KEYS, **SERVER_KEYS}
     return loadstone("audit", "durability", url, *SMALL, "-o", run, *words, environment=keys)
 
 
-def faults_in(said: Said) -> dict[str, dict[str, Any]]:
-    return {fault["fault"]: fault for fault in said.json()["faults"]}
+def faults_in(result: CommandResult) -> dict[str, dict[str, Any]]:
+    return {fault["fault"]: fault for fault in result.json()["faults"]}
 
 
 def test_a_store_in_memory_has_lost_all_after_a_kill(url: str, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_fault_that_takes_data_is_told_from_one_that_does_not(url: str, tmp_pa
 def test_without_a_fault_or_a_start_nothing_is_written(url: str, tmp_path: Path) -> None:
     for words in ((), ("--kill", "true")):
         finished = loadstone(
-            *TOLD_AS_JSON, "audit", "durability", url, *words, "-o", tmp_path / "run",
+            *ERRORS_AS_JSON, "audit", "durability", url, *words, "-o", tmp_path / "run",
             environment=KEYS,
         )  # fmt: skip
         assert finished.code == exit_code.FAILED

@@ -40,16 +40,16 @@ def test_the_same_objects_lie_under_sealed_names(tmp_path: Path, hosts: str) -> 
             planned["trial"] for planned in trials_of(run) if planned["trial"]["measured"]
         ):
             dataset = trial["dataset"]
-            found = keys_of[dataset["path_encryption"]] = set()
+            stored_keys = keys_of[dataset["path_encryption"]] = set()
             for bucket in range(2):
                 listed = s3.list_objects_v2(Bucket=f"{dataset['bucket_prefix']}{bucket}")
-                found |= {(bucket, entry["Key"]) for entry in listed["Contents"]}
+                stored_keys |= {(bucket, entry["Key"]) for entry in listed["Contents"]}
         keys = Keys(trial["run"], seed=11)
         cleaned = loadstone("clean", run, "--yes", environment=SECRETS)
         assert cleaned.code == 0, cleaned.err + cleaned.out
         assert s3.list_buckets()["Buckets"] == []
     plain, sealed = (keys_of[cipher] for cipher in (None, "aes-256-siv"))
-    is_mark = {one for one in plain if ".loadstone" in one[1]}
+    is_mark = {place for place in plain if ".loadstone" in place[1]}
     assert {(bucket, opened(name, keys)) for bucket, name in sealed - is_mark} == plain - is_mark
     assert not any("copy-" in name for _, name in sealed)
 

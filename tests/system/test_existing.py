@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.results.store import read_run
 from tests.conformance import store_under_test
-from tests.system.command import TOLD_AS_JSON, Said, loadstone
+from tests.system.command import ERRORS_AS_JSON, CommandResult, loadstone
 
 BUCKET = "theirs"
 KEYS = [f"logs/2026/{number}.txt" for number in range(20)] + ["logs/ü & + %2F", "other/one"]
@@ -25,8 +25,8 @@ ENVIRONMENT = {
 }
 
 
-def bench(*arguments: str | Path) -> Said:
-    return loadstone(*TOLD_AS_JSON, "bench", *arguments, environment=ENVIRONMENT)
+def bench(*arguments: str | Path) -> CommandResult:
+    return loadstone(*ERRORS_AS_JSON, "bench", *arguments, environment=ENVIRONMENT)
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ blocks: 2
     finished = loadstone("run", campaign, "-o", run, environment=ENVIRONMENT)
     assert finished.code == 0, finished.err
     manifest = manifest_of(run)
-    assert [one["objects"] for one in manifest["lists"]] == [8]
+    assert [listed["objects"] for listed in manifest["lists"]] == [8]
     assert manifest["lists"][0]["is_cut"]
     # As if it had been killed before its last trial.
     last = manifest["plan"][-1]["id"]

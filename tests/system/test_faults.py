@@ -13,7 +13,7 @@ from loadstone.campaign.schema.hook import EMPTY, FILL, Fault
 from loadstone.cli import exit_code
 from loadstone.execution.programs.answers import answer_of
 from tests.conformance import store_under_test
-from tests.system.command import Said, loadstone, trials_of
+from tests.system.command import CommandResult, loadstone, trials_of
 from tests.system.servers.processes import free_ports
 from tests.system.test_audit import audit_of
 from tests.system.test_bestiary import SERVE, SERVER_KEYS
@@ -54,7 +54,7 @@ class Store:
         finally:
             subprocess.run(["kill", "-9", self.number.read_text().strip()], check=False)
 
-    def run(self, fault: str, run: Path) -> Said:
+    def run(self, fault: str, run: Path) -> CommandResult:
         """Run the campaign with a fault."""
         campaign = run.with_suffix(".yaml")
         campaign.write_text(CAMPAIGN.format(url=self.url, fault=fault))
@@ -79,8 +79,8 @@ def test_a_kill_under_load_is_no_failure_of_the_run_but_a_loss_is(
     words = ["--data", str(tmp_path / "data")] if is_kept else []
     run = tmp_path / "run"
     with Store(tmp_path, *words).running() as store:
-        said = store.run(store.kill, run)
-    assert said.code == (0 if is_kept else exit_code.FAILED), said.err
+        result = store.run(store.kill, run)
+    assert result.code == (0 if is_kept else exit_code.FAILED), result.err
     assert hooks_of(run) == [("kill", "ended"), ("kill-undone", "ended")]
     audit = audit_of(run)
     assert audit["acknowledged"] > 0
@@ -91,8 +91,8 @@ def test_a_kill_under_load_is_no_failure_of_the_run_but_a_loss_is(
 def test_a_pause_is_over_before_what_comes_after_its_trial(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with Store(tmp_path).running() as store:
-        said = store.run(f"{{at: 1s, lasts: 20s, pause: {store.number}}}", run)
-    assert said.code == 0, said.err
+        result = store.run(f"{{at: 1s, lasts: 20s, pause: {store.number}}}", run)
+    assert result.code == 0, result.err
     assert hooks_of(run) == [("pause", "ended"), ("pause-undone", "ended")]
     assert audit_of(run)["wrong"] == 0
 

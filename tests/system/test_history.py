@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.cli import exit_code
 from tests.conformance import store_under_test
-from tests.system.command import Said, loadstone, trials_of
+from tests.system.command import CommandResult, loadstone, trials_of
 from tests.system.hostile_server import Exchange, hostile
 from tests.system.test_audit import audit_of
 from tests.system.test_clean_up_counts import KEYS
@@ -27,7 +27,7 @@ CONTENDED = (
 )
 
 
-def bench(url: str, run: Path, operations: str, *options: str) -> Said:
+def bench(url: str, run: Path, operations: str, *options: str) -> CommandResult:
     return loadstone(
         "bench", operations, url, *LOAD, "--audit-history", *options, "-o", run, environment=KEYS
     )
@@ -47,8 +47,8 @@ def test_no_call_of_a_sound_store_is_contradicted(
     with store_under_test.store() as url:
         port = url.rsplit(":", 1)[1]
         address = {"s3": url, "swift": f"swift+http://127.0.0.1:{port}/auth/v1.0"}[interface]
-        said = bench(address, tmp_path / "run", operations, "-d", "1s")
-    assert said.code == 0, (said.out, said.err)
+        result = bench(address, tmp_path / "run", operations, "-d", "1s")
+    assert result.code == 0, (result.out, result.err)
     audit = audit_of(tmp_path / "run")
     history = history_of(audit)
     assert (audit["wrong"], audit["findings"], history["undecided"]) == (0, [], 0)
@@ -72,8 +72,8 @@ def test_each_lie_that_a_read_can_show_is_found_and_named(lie: str, tmp_path: Pa
     log = tmp_path / "lies.jsonl"
     lies = {lie: rate, "prefix": "object-", "log": str(log), "resurrect_after_ms": 1}
     with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
-        said = bench(url, tmp_path / "run", operations, "-d", "2s")
-    assert said.code == exit_code.FAILED
+        answer = bench(url, tmp_path / "run", operations, "-d", "2s")
+    assert answer.code == exit_code.FAILED
     lied_about = {
         (lie["bucket"], lie["key"]) for lie in map(json.loads, log.read_text().splitlines())
     }
@@ -97,14 +97,14 @@ def test_contended_writes_are_won_by_one_of_those_on_the_same_condition(
     lies = {} if lie is None else {lie: 0.05, "prefix": "object-", "log": str(log)}
     with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
         path.write_text(CONTENDED.format(url=url))
-        said = loadstone("run", path, "-o", tmp_path / "run", environment=KEYS)
+        result = loadstone("run", path, "-o", tmp_path / "run", environment=KEYS)
     audit = audit_of(tmp_path / "run")
     kinds = {finding["kind"] for finding in audit["findings"]}
     assert history_of(audit)["undecided"] == 0
     if lie is None:
-        assert (said.code, kinds) == (0, set())
+        assert (result.code, kinds) == (0, set())
         return
-    assert said.code == exit_code.FAILED
+    assert result.code == exit_code.FAILED
     named = {"two_winners", "lost_update", "condition_ignored"}
     assert kinds & named
     # What is left of a key without those that are named may have no order.
@@ -205,8 +205,8 @@ def test_hosts_whose_clocks_are_50_ms_apart_contradict_no_sound_store(
         path = tmp_path / "two.yaml"
         path.write_text(OF_TWO_HOSTS.format(url=url, command=command))
         run = tmp_path / "run"
-        said = loadstone("run", path, "-o", run, "--allow-commands", environment=KEYS)
-    assert said.code == (0 if lie is None else exit_code.FAILED), said.err
+        result = loadstone("run", path, "-o", run, "--allow-commands", environment=KEYS)
+    assert result.code == (0 if lie is None else exit_code.FAILED), result.err
     mix = next(trial for trial in trials_of(run) if trial["trial"]["measured"])
     offsets = sorted(host["clock_offset_ns"] for host in mix["summary"]["hosts"])
     assert offsets[1] - offsets[0] == pytest.approx(50_000_000, abs=20_000_000)
@@ -225,5 +225,5 @@ def test_writes_that_failed_may_have_been_done_or_not(tmp_path: Path) -> None:
 
 def test_what_holds_no_version_is_refused_when_planning(tmp_path: Path) -> None:
     with store_under_test.store() as url:
-        said = bench(url, tmp_path / "run", MIX, "-s", "8", "--dry-run")
-    assert said.code == exit_code.FAILED
+        result = bench(url, tmp_path / "run", MIX, "-s", "8", "--dry-run")
+    assert result.code == exit_code.FAILED

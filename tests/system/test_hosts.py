@@ -31,7 +31,7 @@ from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 from loadstone.steady_clock import SteadyClock
 from tests.system import campaigns
-from tests.system.command import TOLD_AS_JSON, loadstone, start
+from tests.system.command import ERRORS_AS_JSON, loadstone, start
 
 CAMPAIGN = """\
 name: many
@@ -236,17 +236,17 @@ def joined_run(
                     stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 )
             )  # fmt: skip
-            told = agents[-1].stdin
-            assert told is not None
-            told.write(invitation.read_bytes())
-            told.flush()
+            agent_input = agents[-1].stdin
+            assert agent_input is not None
+            agent_input.write(invitation.read_bytes())
+            agent_input.flush()
         campaigns.wait_for(process, "%")
         yield process, agents
     finally:
-        for one in (process, *agents):
-            if one.poll() is None:
-                one.kill()
-                one.wait()
+        for child in (process, *agents):
+            if child.poll() is None:
+                child.kill()
+                child.wait()
 
 
 def test_a_host_whose_launcher_goes_away_is_lost_and_the_others_go_on(
@@ -262,7 +262,7 @@ def test_a_host_whose_launcher_goes_away_is_lost_and_the_others_go_on(
     record, host = lost_host(tmp_path)
     assert (record.summary["state"], host["name"]) == ("finished", "b")
     assert agent.LAUNCHER_GONE in host["reason"] or "ended" in host["reason"]
-    assert sum(one["requests"] for one in record.summary["hosts"]) == record.summary["requests"]
+    assert sum(host["requests"] for host in record.summary["hosts"]) == record.summary["requests"]
 
 
 @pytest.mark.long(cpu_s=15)
@@ -409,11 +409,11 @@ def test_an_address_of_another_machine_cannot_be_listened_on() -> None:
 
 def test_hosts_are_checked_without_a_load(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN)
-    (one,) = loadstone("hosts", "check", file, "--set", "hosts.count=1", "-f", "json").json()
-    assert one["name"] == "local1"
-    assert one["cores"] >= 1
-    assert one["clock_bound_ns"] > 0
-    assert one["descriptors"] > 0
+    (host,) = loadstone("hosts", "check", file, "--set", "hosts.count=1", "-f", "json").json()
+    assert host["name"] == "local1"
+    assert host["cores"] >= 1
+    assert host["clock_bound_ns"] > 0
+    assert host["descriptors"] > 0
     finished = loadstone(
         "hosts", "check", file, "--allow-commands", "--set", "hosts.command=/nowhere/loadstone"
     )
@@ -424,19 +424,19 @@ def test_hosts_are_checked_without_a_load(tmp_path: Path) -> None:
 
 def lost_host(folder: Path) -> tuple[Any, dict[str, Any]]:
     (record,) = read_run(folder / "run").records
-    (host,) = (one for one in record.summary["hosts"] if one["state"] == "lost")
+    (host,) = (host for host in record.summary["hosts"] if host["state"] == "lost")
     return record, host
 
 
 def agents_of(controller: int) -> list[int]:
     """Return the processes that a controller has started, in the order of their start."""
-    found = []
+    agents = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             fields = path.read_text().rpartition(")")[2].split()
             if int(fields[1]) == controller:
-                found.append(int(path.parent.name))
-    return sorted(found)
+                agents.append(int(path.parent.name))
+    return sorted(agents)
 
 
 def listened_on_by(number: int) -> list[str]:
@@ -491,7 +491,7 @@ def test_a_secret_that_is_sent_is_in_no_process_but_in_memory(
         campaigns.wait_for(process, "%")
         agents = agents_of(process.pid)
         # Its name would be there, had an agent inherited it; so would it in a command line.
-        told = b"".join(
+        readable = b"".join(
             Path(f"/proc/{agent}/{kind}").read_bytes()
             for agent in agents
             for kind in ("environ", "cmdline")
@@ -501,11 +501,13 @@ def test_a_secret_that_is_sent_is_in_no_process_but_in_memory(
         store.stop()
     assert process.returncode in campaigns.WENT_WELL, err
     assert len(agents) == 2
-    assert b"agent" in told
-    assert b"CANARY_SECRET" not in told
-    assert CANARY.encode() not in told
+    assert b"agent" in readable
+    assert b"CANARY_SECRET" not in readable
+    assert CANARY.encode() not in readable
     assert CANARY not in out + err
-    (record,) = (one for one in read_run(tmp_path / "run").records if one.trial["measured"])
+    (record,) = (
+        record for record in read_run(tmp_path / "run").records if record.trial["measured"]
+    )
     # Signed with it, or the store would have refused them.
     assert all(host["requests"] for host in record.summary["hosts"])
     assert record.summary["failed"] == 0
@@ -517,7 +519,7 @@ def test_a_secret_to_send_that_is_not_there_is_named(tmp_path: Path) -> None:
     text = SENT.replace("ENDPOINT", "http://127.0.0.1:9").replace("KEYFILE", str(tmp_path / "key"))
     (tmp_path / "key").write_text("user")
     file = campaigns.write(tmp_path, text)
-    finished = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
+    finished = loadstone(*ERRORS_AS_JSON, "run", file, "-o", tmp_path / "run")
     assert finished.code == 1
     assert finished.kinds == ["secret-absent"]
     assert '"CANARY_SECRET"' in finished.errors[0]["message"]

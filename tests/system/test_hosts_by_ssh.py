@@ -178,7 +178,7 @@ def test_a_host_with_another_key_than_the_known_one_is_named(
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "expected"),
     [
         ("/nowhere/loadstone", '"/nowhere/loadstone" '),
         ("{lonely} -m loadstone", "No module named"),  # others' words: Python's
@@ -187,7 +187,7 @@ def test_a_host_with_another_key_than_the_known_one_is_named(
     ],
 )
 def test_what_is_no_agent_is_named(
-    network: SshNetwork, tmp_path: Path, command: str, told: str
+    network: SshNetwork, tmp_path: Path, command: str, expected: str
 ) -> None:
     programs = {
         "lonely": f"{Path(sys.executable).resolve()} -I",
@@ -197,7 +197,7 @@ def test_what_is_no_agent_is_named(
     message = refused(network, tmp_path, "hosts.names=[client1]",
                    f"hosts.command={command.format(**programs)}")  # fmt: skip
     assert "client1" in message
-    assert told in message
+    assert expected in message
 
 
 def test_the_address_to_listen_on_is_that_from_which_ssh_reaches_the_hosts(

@@ -74,12 +74,12 @@ def refused(network: SshNetwork, folder: Path, file: Path, *changes: str) -> str
     words = [word for change in changes for word in ("--set", change)]
     checked = network.loadstone("hosts", "check", file, *words, environment=KEYS)
     ran = network.loadstone("run", file, "-o", folder / "run", *words, environment=KEYS)
-    for said in (checked, ran):
-        assert said.code == 1, said.err
-        assert "host client2: " in said.err
-        assert "host client1: " not in said.err
-        assert "hint:" in said.err
-        assert "Traceback" not in said.err
+    for result in (checked, ran):
+        assert result.code == 1, result.err
+        assert "host client2: " in result.err
+        assert "host client1: " not in result.err
+        assert "hint:" in result.err
+        assert "Traceback" not in result.err
     if (folder / "run").exists():
         assert not read_run(folder / "run").records
     return checked.err + ran.err

@@ -35,7 +35,7 @@ phases:
   - name: users
     script: {{generator: users, settings: {{users: 4, actions: 60, recipients: [1, 3]}}}}
 """
-OWN = """\
+OWN_DIRECTORY = """\
 name: own
 targets: {{t: {{driver: file, path: "{data}"}}}}
 hosts: {{launch: local, count: {hosts}}}
@@ -59,20 +59,20 @@ def counts(record: Record) -> dict[tuple[str, str], int]:
 
 def measured(folder: Path) -> Record:
     """Return the one measured trial of a run."""
-    (record,) = (one for one in read_run(folder).records if one.trial["measured"])
+    (record,) = (record for record in read_run(folder).records if record.trial["measured"])
     return record
 
 
 def test_a_script_on_any_number_of_hosts_leaves_the_same_objects(tmp_path: Path) -> None:
-    found = {hosts: run_on(tmp_path / str(hosts), hosts) for hosts in (1, 2, 3)}
-    objects, actions = found[1]
+    runs = {hosts: run_on(tmp_path / str(hosts), hosts) for hosts in (1, 2, 3)}
+    objects, actions = runs[1]
     assert len(objects) > 20
     assert {outcome for _, outcome in actions} == {"ok"}
     assert actions["CREATE_USER", "ok"] == 4
     assert sum(actions.values()) - actions["CREATE_USER", "ok"] - actions["AUDIT", "ok"] == 6 * 60
     for hosts in (2, 3):
-        assert found[hosts][0] == objects
-        assert found[hosts][1] == actions
+        assert runs[hosts][0] == objects
+        assert runs[hosts][1] == actions
 
 
 def run_on(folder: Path, hosts: int) -> tuple[dict[str, str], Mapping[tuple[str, str], int]]:
@@ -144,7 +144,7 @@ def test_an_audit_finds_what_was_deleted_behind_its_back(tmp_path: Path) -> None
         f"3,AUDIT,a/,,{end_ns}",
     ]
     script = script_of(tmp_path, iter(rows))
-    file = campaigns.write(tmp_path, OWN.format(data=data, hosts=2, script=script))
+    file = campaigns.write(tmp_path, OWN_DIRECTORY.format(data=data, hosts=2, script=script))
     process = start("run", file, "-o", tmp_path / "run")
     try:
         gone = None
@@ -203,7 +203,7 @@ def test_a_host_that_is_killed_leaves_no_false_finding(tmp_path: Path, on_lost: 
     data = tmp_path / "data"
     data.mkdir()
     script = script_of(tmp_path, rows_of_writers())
-    file = campaigns.write(tmp_path, OWN.format(data=data, hosts=3, script=script))
+    file = campaigns.write(tmp_path, OWN_DIRECTORY.format(data=data, hosts=3, script=script))
     process = start("run", file, "-o", tmp_path / "run", "--set", f"hosts.on_lost={on_lost}")
     try:
         while not list(data.rglob("*s1*4")):

@@ -57,10 +57,10 @@ def test_agents_that_are_killed_and_come_back_lose_nothing_that_was_told(tmp_pat
         hosts = record.summary["hosts"]
         assert len({host["name"] for host in hosts}) == AGENTS == len(hosts)
         assert sum(host["requests"] for host in hosts) == record.summary["requests"]
-        told: dict[str, int] = {}
+        requests_of: dict[str, int] = {}
         for row in record.read_intervals(["agent", "requests"]).to_pylist():
-            told[row["agent"]] = told.get(row["agent"], 0) + row["requests"]
-        assert told == {host["name"]: host["requests"] for host in hosts if host["requests"]}
+            requests_of[row["agent"]] = requests_of.get(row["agent"], 0) + row["requests"]
+        assert requests_of == {host["name"]: host["requests"] for host in hosts if host["requests"]}
         gone = [host for host in hosts if host["state"] == "lost"]
         # Whatever the words: only who was killed is lost, and with a reason.
         assert all(host["reason"] for host in gone)
@@ -84,10 +84,10 @@ class Soak:
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self._folder = folder
         self._dice = random.Random(17)
-        with (folder / "said").open("wb") as said:
+        with (folder / "said").open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "loadstone", "run", "campaign.yaml", "-o", "run"],
-                cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )  # fmt: skip
 
     def run(self) -> None:

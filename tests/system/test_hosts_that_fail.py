@@ -306,7 +306,9 @@ def test_a_host_without_room_for_a_script_is_named_and_one_with_room_runs_it(
     finished = network.loadstone("run", campaign(""), "-o", tmp_path / "run")
     no_load_is_left(network)
     assert finished.code in campaigns.WENT_WELL, finished.err
-    (record,) = (one for one in read_run(tmp_path / "run").records if one.trial["measured"])
+    (record,) = (
+        record for record in read_run(tmp_path / "run").records if record.trial["measured"]
+    )
     made = [host["requests"] for host in record.summary["hosts"]]
     assert sum(made) == record.summary["requests"] == len(rows)
     assert made == [len(rows) / 2] * 2

@@ -124,8 +124,8 @@ def framed(packed: bytes) -> bytes:
     return len(packed).to_bytes(4, "big") + packed
 
 
-async def say(stream: MessageStream, said: messages.FromAgent) -> None:
-    stream.send(messages.word(type(said)), messages.body(said))
+async def say(stream: MessageStream, message: messages.FromAgent) -> None:
+    stream.send(messages.word(type(message)), messages.body(message))
     await asyncio.sleep(0)
 
 
@@ -275,7 +275,7 @@ def forged(
 
 
 def test_an_agent_does_nothing_that_is_no_message_of_a_controller(tmp_path: Path) -> None:
-    """Said with the controller's own certificate: even then an agent leaves, and runs nothing."""
+    """Even to a controller with the right certificate: the agent leaves, and runs nothing."""
     canary = tmp_path / "canary"
     authority = Authority(RUN)
     packed = pickle.dumps(Runs(f"touch {canary}"))
@@ -419,12 +419,12 @@ phases: [{op: get, duration: 2s}]
         _, err = campaigns.end(process)
         assert good.wait(WAIT_S) == 0
     finally:
-        for one in (process, good):
-            if one.poll() is None:
-                one.kill()
-                one.wait()
+        for process_left in (process, good):
+            if process_left.poll() is None:
+                process_left.kill()
+                process_left.wait()
     assert process.returncode == 0, err
-    measured = [one for one in read_run(tmp_path / "run").records if one.trial["measured"]]
+    measured = [record for record in read_run(tmp_path / "run").records if record.trial["measured"]]
     assert len(measured) == 3
     for record in measured:
         states = {host["name"]: host["state"] for host in record.summary["hosts"]}

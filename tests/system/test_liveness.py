@@ -56,7 +56,7 @@ SLACK = 4
 pytestmark = pytest.mark.xdist_group("liveness")
 
 # Servers that every command meets: one that ends a request at once, and one that never answers.
-ONE, STALLED = "half a head", "stalled before the answer"
+HALF_A_HEAD, STALLED = "half a head", "stalled before the answer"
 # What a command against one server costs.
 CPU_S = 4
 
@@ -95,20 +95,20 @@ class Attempt:
 
     def run(self, steps: int, *arguments: str | Path, stops: bool = False) -> End:
         """Run a command of so many requests in a row; with `stops`, until the awaited request."""
-        kept = {
+        inherited = {
             key: value
             for key, value in os.environ.items()
             if not key.startswith(("AWS_", "OS_", "ST_", "CEPH_"))
         }
         began = time.monotonic()
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as errors:
             process = start(
                 *arguments,
                 environment={
-                    **kept, **LOG_INS[self.kind], "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE,
+                    **inherited, **LOG_INS[self.kind], "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE,
                 },
                 out=subprocess.DEVNULL,
-                err=said.fileno(),
+                err=errors.fileno(),
             )  # fmt: skip
             try:
                 if stops:
@@ -124,8 +124,8 @@ class Attempt:
                 code = None
                 process.kill()
                 process.wait()
-            said.seek(0)
-            err = said.read().decode(errors="replace")
+            errors.seek(0)
+            err = errors.read().decode(errors="replace")
         return End(code, err, (time.monotonic() - began) / TIMEOUT_S)
 
 
@@ -309,9 +309,9 @@ def ends(
         def attempt(
             command: Callable[[Attempt, str], End], kind: str, case: Case, number: int
         ) -> End:
-            one = Attempt(port, kind, case, root / str(number))
-            with hostile(port, one.spoil) as server:
-                return command(one, ADDRESSES[kind].format(server.url))
+            each = Attempt(port, kind, case, root / str(number))
+            with hostile(port, each.spoil) as server:
+                return command(each, ADDRESSES[kind].format(server.url))
 
         yield {
             (params["command"].__name__, params["kind"], params["case"].name): pool.submit(
@@ -330,10 +330,10 @@ def is_short(command: Callable[[Attempt, str], End], kind: str, case: Case) -> b
     """
     if command is clean_up:
         first = {"s3": CASES + ENDLESS, "swift": OF_LOG_INS, "keystone": ()}[kind]
-        return case in first or (kind == "keystone" and case.name == ONE)
+        return case in first or (kind == "keystone" and case.name == HALF_A_HEAD)
     if command in (probe, resume, card, dry_run, *STOPS[1:]):
-        return kind == "s3" and case.name == ONE
-    return kind == "s3" and case.name in (ONE, STALLED)
+        return kind == "s3" and case.name == HALF_A_HEAD
+    return kind == "s3" and case.name in (HALF_A_HEAD, STALLED)
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,10 @@ def test_ctrl_c_while_a_program_never_answers_ends_the_run(tmp_path: Path) -> No
 
 def test_ctrl_c_ends_a_calibration(tmp_path: Path) -> None:
     """Its servers go with it, and nothing that was measured half is kept."""
-    kept = tmp_path / "state"
+    state = tmp_path / "state"
     process = subprocess.Popen(
         [sys.executable, "-m", "loadstone", "calibrate", "s3", "-d", "1h"],
-        env={**os.environ, "NO_COLOR": "1", "XDG_STATE_HOME": str(kept)},
+        env={**os.environ, "NO_COLOR": "1", "XDG_STATE_HOME": str(state)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -95,12 +95,12 @@ def test_ctrl_c_ends_a_calibration(tmp_path: Path) -> None:
         start_new_session=True,
     )
     assert process.stderr is not None
-    with process.stderr as said:
+    with process.stderr as lines:
         # It has said how long it takes: its loads are next.
-        assert any(re.search(r" \d+ s; ", line) for line in said)
+        assert any(re.search(r" \d+ s; ", line) for line in lines)
         process.send_signal(signal.SIGINT)
         assert process.wait(HANGS_AFTER_S) == 130
-    assert not list(kept.rglob("*.json"))
+    assert not list(state.rglob("*.json"))
     left = subprocess.run(
         ["ps", "-o", "pid=", "-s", str(process.pid)], capture_output=True, check=False
     )

@@ -90,9 +90,9 @@ def test_axe_finds_what_is_wrong(browser, pages):
         "document.querySelector('main').insertAdjacentHTML('beforeend',"
         ' \'<img src="data:,"><p style="color: #aaa; background: #bbb">grey</p>\'); 1'
     )
-    found = " ".join(violations(browser))
-    assert "image-alt" in found
-    assert "color-contrast" in found
+    rules_broken = " ".join(violations(browser))
+    assert "image-alt" in rules_broken
+    assert "color-contrast" in rules_broken
 
 
 def test_the_keyboard_skips_to_the_results_and_sorts_them(browser, pages):

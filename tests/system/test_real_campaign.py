@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.command import assert_untold, loadstone, trials_of
+from tests.system.command import assert_secret_absent, loadstone, trials_of
 
 pytestmark = pytest.mark.real
 
@@ -48,7 +48,7 @@ def test_the_hummingbird_campaign_runs_on_swift_and_s3(
     )
     assert finished.code == 0, finished.out + finished.err
     for secret in (login["password"], other["password"], versitygw_server["secret_key"]):
-        assert_untold(secret, finished, folder)
+        assert_secret_absent(secret, finished, folder)
     _check_counts(trials_of(folder))
     table = loadstone("report", folder, "-f", "terminal", "--full")
     assert table.code == 0

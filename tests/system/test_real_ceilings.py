@@ -71,22 +71,22 @@ def test_network_device_and_mount_are_measured_on_this_host(tmp_path: Path, dire
     campaign.write_text(LOCAL.format(folder=tmp_path, port=port, direct=direct))
     finished = loadstone("run", campaign, "-o", folder, "--allow-commands")
     assert finished.code == 0, finished.out + finished.err
-    found = ceilings_of(folder)
-    assert [one["parameters"] for one in found["network"]] == [
+    ceilings = ceilings_of(folder)
+    assert [ceiling["parameters"] for ceiling in ceilings["network"]] == [
         {"direction": direction, "streams": streams}
         for direction in ("send", "receive")
         for streams in (1, 3)
     ]
-    for one in found["network"]:
+    for network in ceilings["network"]:
         # On a busy machine iperf3's last second may end in an interval of its own.
-        assert len(one["bytes_per_second"]) in (2, 3)
-        assert one["bytes_per_s_min"] <= one["bytes_per_s_max"]
+        assert len(network["bytes_per_second"]) in (2, 3)
+        assert network["bytes_per_s_min"] <= network["bytes_per_s_max"]
         # What arrived is no more than what was sent, and less by what was still on its way.
-        assert 0 < one["bytes_per_s"] <= one["bytes_per_s_max"] * 1.1
-    (device,) = found["device"]
+        assert 0 < network["bytes_per_s"] <= network["bytes_per_s_max"] * 1.1
+    (device,) = ceilings["device"]
     assert device["bytes_per_s"] == pytest.approx(device["requests_per_s"] * (1 << 20), rel=0.01)
     assert device["service"]
-    assert [(one["bounds"], one["parameters"]["rw"]) for one in found["mount"]] == [
+    assert [(ceiling["bounds"], ceiling["parameters"]["rw"]) for ceiling in ceilings["mount"]] == [
         ("write", "write"), ("read", "read"), ("write", "randwrite"), ("read", "randread"),
     ]  # fmt: skip
     # What the mount ceiling made is gone, and the load's own data too.
@@ -104,13 +104,13 @@ def test_the_stores_own_benchmarks_and_its_state_are_part_of_a_run(
     campaign.write_text(RADOS.format(**ceph_server.endpoints["rados"]))
     finished = loadstone("run", campaign, "-o", folder)
     assert finished.code == 0, finished.out + finished.err
-    found = ceilings_of(folder)
-    assert [one["parameters"]["operation"] for one in found["rados_bench"]] == [
+    ceilings = ceilings_of(folder)
+    assert [ceiling["parameters"]["operation"] for ceiling in ceilings["rados_bench"]] == [
         "write", "seq", "rand",
     ] * 2  # fmt: skip
-    assert all(one["bytes_per_s"] > 0 for one in found["rados_bench"])
-    alone, together = found["osd_bench"][:-1], found["osd_bench"][-1]
-    assert together["parameters"]["osds"] == [one["parameters"]["osds"][0] for one in alone]
+    assert all(ceiling["bytes_per_s"] > 0 for ceiling in ceilings["rados_bench"])
+    alone, together = ceilings["osd_bench"][:-1], ceilings["osd_bench"][-1]
+    assert together["parameters"]["osds"] == [ceiling["parameters"]["osds"][0] for ceiling in alone]
     assert len(together["outputs"]) == len(alone) > 1
     # Nothing of the benchmarks is left in the pool.
     login = ceph_server.endpoints["rados"]

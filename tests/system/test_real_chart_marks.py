@@ -69,7 +69,7 @@ def check(browser: Browser, page: Path, data: dict[str, Any], width: int) -> dic
     for name, panels in shown.items():
         assert panels, name
         for (_, on_page), (_, in_file) in zip(panels, drawn[name], strict=True):
-            differing = [one for one in zip(on_page, in_file, strict=False) if one[0] != one[1]]
+            differing = [pair for pair in zip(on_page, in_file, strict=False) if pair[0] != pair[1]]
             assert differing == [], name
             assert len(on_page) == len(in_file), name
     return {name: sum(len(marks) for _, marks in panels) for name, panels in shown.items()}

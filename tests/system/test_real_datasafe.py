@@ -15,7 +15,7 @@ from loadstone.results.record import Record
 from loadstone.results.store import read_run
 from tests.conformance import store_under_test
 from tests.system import campaigns
-from tests.system.command import assert_untold, loadstone, start
+from tests.system.command import assert_secret_absent, loadstone, start
 from tests.system.servers import ceph
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "datasafe.yaml"
@@ -59,22 +59,22 @@ def check_campaign(sweep: Sweep, folder: Path, login: Mapping[str, str]) -> None
     assert finished.code == 0 or view("label")["STALLED"].short in finished.out, (
         finished.out + finished.err
     )
-    assert_untold(secret, finished, folder)
-    found: dict[tuple[object, ...], dict[str, int]] = {}
+    assert_secret_absent(secret, finished, folder)
+    actions_of_case: dict[tuple[object, ...], dict[str, int]] = {}
     for action in loadstone("report", folder, "-f", "json").json()["actions"]:
         case = action["parameters"]
         assert action["errors"] == {}, action
         key = (case["threads"], case["size"], case["buckets"], case["encryption"])
-        found.setdefault(key, {})[action["action"]] = action["good_actions"]
+        actions_of_case.setdefault(key, {})[action["action"]] = action["good_actions"]
     cases = itertools.product(sweep.threads, sweep.sizes.values(), sweep.buckets, MODES)
-    assert set(found) == set(cases)
-    for (threads, *_), counts in found.items():
+    assert set(actions_of_case) == set(cases)
+    for (threads, *_), counts in actions_of_case.items():
         copies = int(str(threads))
         expected = {name: copies * count for name, count in SEQUENCE.items()}
         assert counts == expected | {"CREATE_USER": USERS, "AUDIT": copies * 2 * USERS}
     table = loadstone("report", folder, "--table", "datasafe", "-f", "markdown")
     assert table.code == 0
-    assert table.out.count("==== Statistics for AMAZON") == len(found)  # others' words
+    assert table.out.count("==== Statistics for AMAZON") == len(actions_of_case)  # others' words
 
 
 @pytest.mark.real
@@ -124,8 +124,8 @@ def test_users_find_what_they_wrote_for_half_an_hour(tmp_path: Path) -> None:
         record for record in read_run(run).records if record.is_whole and record.trial["measured"]
     ]
     # How many starts half an hour has is the host's speed; memory is compared over three or more.
-    assert len({one.trial["block"] for one in whole}) >= 3
-    peaks = [max(_memory(one), default=0.0) for one in whole]
+    assert len({record.trial["block"] for record in whole}) >= 3
+    peaks = [max(_memory(record), default=0.0) for record in whole]
     third = len(peaks) // 3
     assert min(peaks) > 0
     assert max(peaks[-third:]) <= 1.2 * max(peaks[:third])

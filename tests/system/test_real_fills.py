@@ -33,24 +33,24 @@ def run_filled(tmp_path: Path, target: Mapping[str, Any], level: int) -> dict[st
     (tmp_path / "c.yaml").write_text(text)
     finished = loadstone("run", str(tmp_path / "c.yaml"), "-o", str(tmp_path / "run"), "-q")
     assert finished.code == 0, finished.err
-    found: dict[str, list[float]] = {}
+    shares_of_phase: dict[str, list[float]] = {}
     for record in read_run(tmp_path / "run").records:
         when = "after" if record.trial["phase"] == "fill" else "before"
         store = (record.target_state.get(when) or {}).get("store")
         if store is not None:
             share = 100 * store["used_bytes"] / store["total_bytes"]
-            found.setdefault(record.trial["phase"], []).append(share)
+            shares_of_phase.setdefault(record.trial["phase"], []).append(share)
     shown = loadstone("report", str(tmp_path / "run"), "-f", "json").out
     assert "fill-missed" not in {finding["rule"] for finding in json.loads(shown)["findings"]}
-    return found
+    return shares_of_phase
 
 
 def test_a_pool_is_filled_to_its_level_and_emptied(ceph_server: Cluster, tmp_path: Path) -> None:
     target = {"driver": "rados", "pool": "bench", "conf": str(ceph_server.conf),
               "keyring": str(ceph_server.keyring)}  # fmt: skip
-    found = run_filled(tmp_path, target, level=2)
-    assert found["fill"][0] == pytest.approx(2, abs=0.2)
-    assert found["get"][-1] == pytest.approx(2, abs=0.3)
+    shares = run_filled(tmp_path, target, level=2)
+    assert shares["fill"][0] == pytest.approx(2, abs=0.2)
+    assert shares["get"][-1] == pytest.approx(2, abs=0.3)
     finished = loadstone("clean", str(tmp_path / "run"), "--yes")
     assert finished.code == 0
 
@@ -76,9 +76,9 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_file_system_is_filled_to_its_level_and_emptied(small: Path, tmp_path: Path) -> None:
     (small / "data").mkdir()
-    found = run_filled(tmp_path, {"driver": "file", "path": str(small / "data")}, level=40)
-    assert found["fill"][0] == pytest.approx(40, abs=1)
-    assert found["put"] == [pytest.approx(0, abs=1), pytest.approx(40, abs=1)]
+    shares = run_filled(tmp_path, {"driver": "file", "path": str(small / "data")}, level=40)
+    assert shares["fill"][0] == pytest.approx(40, abs=1)
+    assert shares["put"] == [pytest.approx(0, abs=1), pytest.approx(40, abs=1)]
     assert list((small / "data").iterdir()) == []
 
 

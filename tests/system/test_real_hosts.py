@@ -13,7 +13,7 @@ from loadstone.hosts.agent import IN_USE
 from loadstone.hosts.messages import RUN_OVER
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import Said, loadstone, start
+from tests.system.command import CommandResult, loadstone, start
 from tests.system.servers import ssh
 
 pytestmark = pytest.mark.real
@@ -45,7 +45,7 @@ phases: [{{op: put, duration: 500ms}}]
     )
 
 
-def run(hosts: ssh.Hosts, *words: str | Path) -> Said:
+def run(hosts: ssh.Hosts, *words: str | Path) -> CommandResult:
     return loadstone(*words, "--allow-commands", environment=hosts.environment)
 
 
@@ -53,15 +53,15 @@ def test_three_hosts_by_ssh_make_one_load(tmp_path: Path, hosts: ssh.Hosts) -> N
     finished = run(hosts, "run", campaign(tmp_path, hosts), "-o", tmp_path / "run")
     assert finished.code == 0, finished.err
     (record,) = read_run(tmp_path / "run").records
-    told = record.summary["hosts"]
-    assert [host["name"] for host in told] == hosts.names
-    assert all(host["state"] == "finished" and host["requests"] for host in told)
+    summaries = record.summary["hosts"]
+    assert [host["name"] for host in summaries] == hosts.names
+    assert all(host["state"] == "finished" and host["requests"] for host in summaries)
     checked = run(hosts, "hosts", "check", tmp_path / "campaign.yaml", "-f", "json").json()
     assert [host["name"] for host in checked] == hosts.names
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ('hosts.names=["127.0.0.1:1"]', "Connection refused"),
         ('hosts.names=["nowhere.invalid"]', "nowhere.invalid: "),
@@ -70,12 +70,12 @@ def test_three_hosts_by_ssh_make_one_load(tmp_path: Path, hosts: ssh.Hosts) -> N
     ],
 )
 def test_what_keeps_a_host_away_is_said_with_its_name(
-    tmp_path: Path, hosts: ssh.Hosts, change: str, said: str
+    tmp_path: Path, hosts: ssh.Hosts, change: str, expected: str
 ) -> None:
     file = campaign(tmp_path, hosts)
     answer = run(hosts, "run", file, "-o", tmp_path / "run", "--set", change)
     assert answer.code == 1
-    assert said in answer.err
+    assert expected in answer.err
     assert not (tmp_path / "run").exists()
     assert "Traceback" not in answer.err
 

@@ -63,8 +63,8 @@ def test_the_wheel_runs_on_newer_pythons(wheel: Path, tmp_path: Path, version: s
     if program is None:
         pytest.skip(f"this host has no Python {version}")
     subprocess.run([program, "-m", "venv", tmp_path / "venv"], check=True)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment = {**kept, "XDG_STATE_HOME": str(tmp_path / "state"), "NO_COLOR": "1"}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = {**inherited, "XDG_STATE_HOME": str(tmp_path / "state"), "NO_COLOR": "1"}
 
     def run(*words: str) -> str:
         done = subprocess.run(
@@ -93,14 +93,14 @@ def test_a_wheel_runs_load_and_the_demo_without_a_compiler(wheel: Path, tmp_path
     """First without extras, where all is answered but pages and charts; then with them."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     (tmp_path / "no-programs").mkdir()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     bare = {"PATH": str(tmp_path / "no-programs"), "XDG_STATE_HOME": str(tmp_path), "NO_COLOR": "1"}
 
     def run(program: str, *words: str, codes: tuple[int, ...] = (0,)) -> str:
         done = subprocess.run(
             [tmp_path / "venv" / "bin" / program, *words],
             cwd=tmp_path,
-            env={**kept, **bare},
+            env={**inherited, **bare},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -120,19 +120,21 @@ def test_a_wheel_runs_load_and_the_demo_without_a_compiler(wheel: Path, tmp_path
         line.partition("==")[0].lower() for line in installed.splitlines()
     }
     assert size_mib() < BASE_MIB
-    said = run("loadstone", "bench", "put,get", "null", "-n", "1000", "--blocks", "6", "-o", "load")
-    assert "Limited by" in said
+    output = run(
+        "loadstone", "bench", "put,get", "null", "-n", "1000", "--blocks", "6", "-o", "load"
+    )
+    assert "Limited by" in output
     for form in ("terminal", "json", "csv", "md"):
         assert "null" in run("loadstone", "report", "load", "-f", form)
     # Of bounds, which the null driver has, nothing is claimed.
     assert "load" in run("loadstone", "compare", "load", "load", codes=(0, exit_code.VOID))
-    said = run("loadstone", "demo", "--objects", "500", "-o", "first")
-    assert "loadstone[report]" in said
+    output = run("loadstone", "demo", "--objects", "500", "-o", "first")
+    assert "loadstone[report]" in output
 
     run("pip", "install", f"loadstone[report] @ file://{wheel}")
     assert size_mib() < REPORT_MIB
-    said = run("loadstone", "demo", "--objects", "500", "-o", "run")
-    assert "Limited by" in said
+    output = run("loadstone", "demo", "--objects", "500", "-o", "run")
+    assert "Limited by" in output
     assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
     # No program and no font of the host: loadstone brings its own.
     run("loadstone", "report", "run", "-f", "png", "-o", "charts")
@@ -171,11 +173,11 @@ def test_an_image_of_the_wheel_runs_without_root_and_has_no_compiler(
     run_as_root("buildah", "build", *arguments, "--tag", image, str(tmp_path))
     container = run_as_root("buildah", "from", "--pull-never", image)
     try:
-        seen = run_as_root("buildah", "run", container, "--", "sh", "-c", IN_THE_IMAGE).split("\n")
+        lines = run_as_root("buildah", "run", container, "--", "sh", "-c", IN_THE_IMAGE).split("\n")
     finally:
         run_as_root("buildah", "rm", container)
         run_as_root("buildah", "rmi", image)
-    user, compilers, files = (line.split()[1:] for line in seen)
+    user, compilers, files = (line.split()[1:] for line in lines)
     assert user == ["1000"]
     assert not compilers
     assert {"manifest.json", "trials"} <= set(files)

@@ -16,7 +16,7 @@ from tests.conformance.devices import DEVICES, DIRECTORIES, row
 from tests.system.command import NO_STATE, trials_of
 from tests.system.servers import guest as guests
 from tests.system.servers.ceph import Cluster
-from tests.system.servers.guest import Guest, Said
+from tests.system.servers.guest import Guest, ScriptResult
 from tests.system.servers.install import GUEST, PROJECT
 
 pytestmark = pytest.mark.real
@@ -91,11 +91,11 @@ def mount(guest: Guest) -> Iterator[str]:
     run(guest, f"umount {MOUNTED}")
 
 
-def run(guest: Guest, *commands: str) -> Said:
+def run(guest: Guest, *commands: str) -> ScriptResult:
     """Run commands in the guest, each of which has to succeed."""
-    said = guest.run("\n".join(["set -e", *commands]))
-    assert said.code == 0, said.out + said.err
-    return said
+    result = guest.run("\n".join(["set -e", *commands]))
+    assert result.code == 0, result.out + result.err
+    return result
 
 
 def python(words: str, **environment: str) -> str:
@@ -132,9 +132,9 @@ def conformance(guest: Guest, devices: list[str], mount: str, which: str) -> Non
     """Run tests of the conformance suite in the guest."""
     tests = f"tests/conformance -p no:cacheprovider -q -k '{which}' -m 'not real and not long'"
     named = {DEVICES: " ".join(devices), DIRECTORIES: mount}
-    said = guest.run(python(f"-m pytest {tests}", **named))
-    assert said.code == 0, said.out[-8000:] + said.err[-2000:]
-    assert " passed" in said.out.splitlines()[-1]
+    result = guest.run(python(f"-m pytest {tests}", **named))
+    assert result.code == 0, result.out[-8000:] + result.err[-2000:]
+    assert " passed" in result.out.splitlines()[-1]
 
 
 def test_operations_do_what_they_say(guest: Guest, devices: list[str], mount: str) -> None:
@@ -170,14 +170,16 @@ def test_the_example_of_an_image_runs_on_both_devices(guest: Guest, devices: lis
     run(guest, python(f"-m loadstone run {campaign} -o {folder}"))
     trials = measured(folder)
     phases = ["fill", "random-reads", "random-writes", "large-reads", "delete"]
-    found = [(trial["trial"]["target"]["name"], trial["trial"]["phase"]) for trial in trials]
-    assert sorted(found) == sorted((name, phase) for name in ("rbd", "nbd") for phase in phases)
+    phases_run = [(trial["trial"]["target"]["name"], trial["trial"]["phase"]) for trial in trials]
+    assert sorted(phases_run) == sorted(
+        (name, phase) for name in ("rbd", "nbd") for phase in phases
+    )
     for trial in trials:
         summary, phase = trial["summary"], trial["trial"]["phase"]
         # What nbd can only do by a call that blocks, the kernel's client does by the ring.
         blocks = (trial["trial"]["target"]["name"], phase) == ("nbd", "delete")
-        told = {"engine": "psync", "delete": "BLKDISCARD"} if blocks else {"engine": "io_uring"}
-        assert summary["features"] == told
+        features = {"engine": "psync", "delete": "BLKDISCARD"} if blocks else {"engine": "io_uring"}
+        assert summary["features"] == features
         if phase.endswith("reads"):
             assert summary["verified_bytes"] == summary["bytes"] > 0
     disks = json.loads((folder / "manifest.json").read_text())["host"]["disks"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.system import ssh_network
-from tests.system.command import HANGS_AFTER_S, Said
+from tests.system.command import HANGS_AFTER_S, CommandResult
 from tests.system.ssh_network import SshNetwork
 
 pytestmark = [
@@ -69,7 +69,7 @@ def ask(
     names: Sequence[str],
     port: int = 5201,
     more: str = "",
-) -> Said:
+) -> CommandResult:
     campaign = CAMPAIGN
     for number, name in enumerate(names):
         campaign += NODE.format(
@@ -132,10 +132,10 @@ def test_a_port_that_is_taken_and_a_mount_that_is_another_thing_are_said(
     finished = ask(network, tmp_path, names=names, port=22, more=", file_system: ceph")
     assert finished.code == 1
     warned = finished.err.split("warning: ")
-    taken = [one for one in warned if "iperf3" in one and "port 22:" in one]
+    taken = [warning for warning in warned if "iperf3" in warning and "port 22:" in warning]
     assert len(taken) == 2
-    assert all("another port" in one.partition("hint: ")[2] for one in taken)
-    others = [one for one in warned if "not ceph" in one]
+    assert all("another port" in warning.partition("hint: ")[2] for warning in taken)
+    others = [warning for warning in warned if "not ceph" in warning]
     assert len(others) == 2
     assert all("mounted" in other.partition("hint: ")[2] for other in others)
     assert "client1  osd" in finished.out

@@ -57,11 +57,11 @@ def with_keys(monkeypatch: pytest.MonkeyPatch, folder: Path, *, known: bool) -> 
     hosts = folder / "known"
     text = (folder / "host.pub").read_text() if known else ""
     hosts.write_text(f"* {text}" if known else "")
-    own = (
+    ssh_command = (
         "ssh", "-F", "none", "-i", str(folder / "user"), "-oIdentitiesOnly=yes",
         f"-oUserKnownHostsFile={hosts}", "-oGlobalKnownHostsFile=/dev/null", *reaching.SSH[1:],
     )  # fmt: skip
-    monkeypatch.setattr(reaching, "SSH", own)
+    monkeypatch.setattr(reaching, "SSH", ssh_command)
 
 
 def test_a_node_behind_ssh_says_what_this_machine_says(
@@ -72,12 +72,12 @@ def test_a_node_behind_ssh_says_what_this_machine_says(
         "here": Node(roles=("osd",)),
         "there": Node(host="127.0.0.1", port=sshd, user="root", roles=("osd",)),
     }
-    found = node_probes.survey(asked, Interrupt())
+    surveyed = node_probes.survey(asked, Interrupt())
     alike = ("kernel", "machine", "name", "system", "cpu", "memory_bytes", "disks", "packages")
-    assert {key: found["there"].get(key) for key in alike} == {
-        key: found["here"].get(key) for key in alike
+    assert {key: surveyed["there"].get(key) for key in alike} == {
+        key: surveyed["here"].get(key) for key in alike
     }
-    assert found["there"]["host"] == "127.0.0.1"
+    assert surveyed["there"]["host"] == "127.0.0.1"
 
 
 def test_a_host_that_is_not_known_is_not_trusted(

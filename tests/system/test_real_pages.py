@@ -69,21 +69,21 @@ def page_of(folder):
 @pytest.mark.parametrize("width", [1400, 520])
 def test_filters_and_sorting_act_on_table_and_charts(tmp_path, width):
     page = page_of(write_rounds(tmp_path / "run", seconds=6))
-    found = opened(page, tmp_path, choices={1: "get", 2: "2"}, width=width)
-    assert not found["wide"], "no sideways scrolling"
-    assert not found["broken"]
-    assert found["drawn"] == len(found["charts"]) >= 9
-    rates = [float(rate.rstrip("/s").replace(",", "")) for rate in found["sorted"]]
+    state = opened(page, tmp_path, choices={1: "get", 2: "2"}, width=width)
+    assert not state["wide"], "no sideways scrolling"
+    assert not state["broken"]
+    assert state["drawn"] == len(state["charts"]) >= 9
+    rates = [float(rate.rstrip("/s").replace(",", "")) for rate in state["sorted"]]
     assert rates == sorted(rates, reverse=True)
     assert len(rates) == 6
-    assert sorted(found["filtered"]) == ["ceph", "hummingbird"]
-    assert found["bars"] == 2
-    assert found["themes"][0] != found["themes"][1]
+    assert sorted(state["filtered"]) == ["ceph", "hummingbird"]
+    assert state["bars"] == 2
+    assert state["themes"][0] != state["themes"][1]
 
 
 def test_a_sweep_is_drawn_along_its_load(tmp_path):
-    found = opened(page_of(write_sweep(tmp_path / "run", seconds=6)), tmp_path, choices={})
-    assert {"throughput", "latency", "rate-latency", "distribution"} <= set(found["charts"])
-    assert "heatmap" not in found["charts"]
-    assert found["drawn"] == len(found["charts"])
-    assert not found["broken"]
+    state = opened(page_of(write_sweep(tmp_path / "run", seconds=6)), tmp_path, choices={})
+    assert {"throughput", "latency", "rate-latency", "distribution"} <= set(state["charts"])
+    assert "heatmap" not in state["charts"]
+    assert state["drawn"] == len(state["charts"])
+    assert not state["broken"]

@@ -14,7 +14,7 @@ from loadstone.engines.clickhouse_server import connect
 from loadstone.engines.engine import ServerAccess
 from loadstone.execution.cleaning import what_is_left
 from tests.system import campaigns
-from tests.system.command import TOLD_AS_JSON, assert_untold, loadstone
+from tests.system.command import ERRORS_AS_JSON, assert_secret_absent, loadstone
 
 pytestmark = pytest.mark.real
 
@@ -44,7 +44,7 @@ def test_a_published_comparison_of_two_file_systems_is_run_again(tmp_path: Path)
     arms = document["queries"]["arms"]
     assert [(arm["target"], arm["right"]) for arm in arms] == [("ssd", 22), ("ceph", 22)]
     tables = document["queries"]["loads"]
-    assert {(one["format"], one["partitions"], one["was_there"]) for one in tables} == {
+    assert {(table["format"], table["partitions"], table["was_there"]) for table in tables} == {
         ("mergetree", 16, False)
     }
     table = loadstone("report", tmp_path / "run", "-f", "markdown").out
@@ -87,7 +87,7 @@ def test_tables_are_kept_on_versitygw(versitygw_server: dict[str, str], tmp_path
     environment = {"SECRET_KEY_OF_TESTS": login["secret_key"]}
     finished = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
     assert finished.code == 0, finished.err
-    assert_untold(login["secret_key"], finished, tmp_path / "run")
+    assert_secret_absent(login["secret_key"], finished, tmp_path / "run")
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     [arm] = document["queries"]["arms"]
     assert arm["right"] == 2
@@ -140,10 +140,10 @@ def test_a_server_is_asked_by_its_address(tmp_path: Path, server: str) -> None:
     assert 'policy "fast"' in lacking.err
     finished = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
     assert finished.code == 0, finished.err
-    assert_untold(PASSWORD, finished, tmp_path / "run")
+    assert_secret_absent(PASSWORD, finished, tmp_path / "run")
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     arms = document["queries"]["arms"]
-    assert [(one["cache"], one["right"]) for one in arms] == [("cold", 2), ("warm", 2)]
+    assert [(arm["cache"], arm["right"]) for arm in arms] == [("cold", 2), ("warm", 2)]
     # chdb has no log of queries: what the server read is not known, and is not called nothing.
     assert {query["read_bytes"] for arm in arms for query in arm["queries"]} == {None}
     [load] = document["queries"]["loads"]
@@ -168,13 +168,13 @@ def test_a_database_that_was_there_is_neither_taken_nor_dropped(
         f"data: {tmp_path / 'made'}}}\nkeep_data: true\n",
     )
     environment = {"CLICKHOUSE_PASSWORD": PASSWORD}
-    words = (*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
+    words = (*ERRORS_AS_JSON, "run", file, "-o", tmp_path / "run")
     finished = loadstone(*words, environment=environment)
     assert finished.code == 1
     assert "not-ours" in finished.kinds
     loadstone("clean", tmp_path / "run", "--yes", environment=environment)
     there = f"SELECT name FROM system.databases WHERE name = '{name}'"
-    assert [str(one) for (one,) in client.query(there).result_rows] == [name]
+    assert [str(name) for (name,) in client.query(there).result_rows] == [name]
     client.command(f"DROP DATABASE `{name}`")
     finished = loadstone("run", file, "-o", tmp_path / "again", environment=environment)
     assert finished.code == 0, finished.err
@@ -199,7 +199,7 @@ def test_streams_on_a_server_are_clients_of_their_own(tmp_path: Path, server: st
     assert (runs["streams"], runs["right"], runs["asked"]) == (3, 6, 6)
     assert runs["read_bytes"] is None
     dry = ("run", file, "--dry-run", "--set", "queries.engine=clickhouse")
-    (refused,) = loadstone(*TOLD_AS_JSON, *dry).errors
+    (refused,) = loadstone(*ERRORS_AS_JSON, *dry).errors
     assert refused["kind"] == "target"
     for fact in ('"clickhouse"', "streams"):
         assert fact in refused["message"]

@@ -61,20 +61,20 @@ def read_within(file: Path, limit: int) -> dict[str, Any]:
         [sys.executable, "-c", READS, file, str(limit)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
-def limit_found(told: dict[str, Any]) -> str:
-    seconds = told["time_ns"] / 1e9
+def limit_found(result: dict[str, Any]) -> str:
+    seconds = result["time_ns"] / 1e9
     memory = QueryMemory(
-        stalled=told["memory_stall_ns"] / told["time_ns"],
-        major_faults=told["major_faults"],
-        peak_bytes=told["memory_peak_bytes"],
-        reread_bytes=told["reread_bytes"],
+        stalled=result["memory_stall_ns"] / result["time_ns"],
+        major_faults=result["major_faults"],
+        peak_bytes=result["memory_peak_bytes"],
+        reread_bytes=result["reread_bytes"],
     )
     use = QueryUse(
-        seconds=seconds, cpu_s=told["cpu_ns"] / 1e9, read_bytes=told["read_bytes"], threads=2,
+        seconds=seconds, cpu_s=result["cpu_ns"] / 1e9, read_bytes=result["read_bytes"], threads=2,
         failures={}, messages=(), bounds=(), memory=memory,
     )  # fmt: skip
     return limit_of(use)[0]

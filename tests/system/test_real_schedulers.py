@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from loadstone.hosts.connection.carrier import Authority
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import TOLD_AS_JSON, loadstone, start
+from tests.system.command import ERRORS_AS_JSON, loadstone, start
 from tests.system.servers import slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("schedulers")]
@@ -56,12 +56,12 @@ def assert_one_load(folder: Path, hosts: str, names: list[str], **environment: s
     )
     assert finished.code == 0, finished.err
     (record,) = read_run(folder / "run").records
-    told = record.summary["hosts"]
-    assert [(host["name"], host["state"]) for host in told] == [
+    summaries = record.summary["hosts"]
+    assert [(host["name"], host["state"]) for host in summaries] == [
         (name, "finished") for name in names
     ]
-    assert all(host["requests"] for host in told)
-    assert sum(host["requests"] for host in told) == record.summary["requests"]
+    assert all(host["requests"] for host in summaries)
+    assert sum(host["requests"] for host in summaries) == record.summary["requests"]
     assert not list(folder.glob("invitations-*"))
 
 
@@ -142,7 +142,7 @@ def test_jobs_of_slurm_make_one_load(tmp_path: Path, cluster: Mapping[str, str])
 
 
 @pytest.mark.parametrize(
-    ("hosts", "told"),
+    ("hosts", "expected"),
     [
         ("launch: srun, count: 2, options: [--partition=nowhere]", "invalid partition"),
         ("launch: slurm, count: 1, job: {cores: 1, memory: 1MiB, queue: nowhere}", "partition"),
@@ -151,14 +151,14 @@ def test_jobs_of_slurm_make_one_load(tmp_path: Path, cluster: Mapping[str, str])
     ],
 )
 def test_what_slurm_refuses_is_said(
-    tmp_path: Path, cluster: Mapping[str, str], hosts: str, told: str
+    tmp_path: Path, cluster: Mapping[str, str], hosts: str, expected: str
 ) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN.replace("HOSTS", f"folder: {tmp_path}, {hosts}"))
     finished = loadstone(
         "run", file, "--allow-commands", "-o", tmp_path / "run", environment=cluster
     )
     assert finished.code == 1
-    assert told in finished.err
+    assert expected in finished.err
     assert "hint:" in finished.err or "allowed" in finished.err
     assert "Traceback" not in finished.err
     assert not (tmp_path / "run").exists()
@@ -167,7 +167,7 @@ def test_what_slurm_refuses_is_said(
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN.replace("HOSTS", "launch: mpirun, count: 2"))
-    words = (*TOLD_AS_JSON, "run", file, "--allow-commands", "-o", tmp_path / "run")
+    words = (*ERRORS_AS_JSON, "run", file, "--allow-commands", "-o", tmp_path / "run")
     finished = loadstone(*words, environment={"PATH": str(tmp_path)})
     assert finished.code == 1
     assert finished.kinds == ["program-absent"]
@@ -184,7 +184,7 @@ def dask_cluster(folder: Path, workers: int) -> Iterator[tuple[str, dict[str, st
     for name, text in files.items():
         (folder / name).write_text(text)
     ca, pair = folder / "ca.pem", folder / "pair.pem"
-    told = folder / "scheduler.json"
+    scheduler_file = folder / "scheduler.json"
     tls = ["--tls-ca-file", str(ca), "--tls-cert", str(pair), "--tls-key", str(pair)]
     dask = [sys.executable, "-m", "dask"]
     with contextlib.ExitStack() as stack:
@@ -192,7 +192,7 @@ def dask_cluster(folder: Path, workers: int) -> Iterator[tuple[str, dict[str, st
 
         def start(*words: str) -> None:
             process = subprocess.Popen(
-                [*dask, *words, *tls, "--scheduler-file", str(told)],
+                [*dask, *words, *tls, "--scheduler-file", str(scheduler_file)],
                 cwd=folder, stdout=log, stderr=log,
             )  # fmt: skip
             stack.callback(process.wait)
@@ -207,7 +207,7 @@ def dask_cluster(folder: Path, workers: int) -> Iterator[tuple[str, dict[str, st
             "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT": str(pair),
             "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY": str(pair),
         }
-        yield _address(told, folder), environment
+        yield _address(scheduler_file, folder), environment
 
 
 def _address(file: Path, folder: Path) -> str:

@@ -75,12 +75,12 @@ def test_the_skyhook_campaign_names_its_bottleneck(tmp_path: Path) -> None:
     assert asked_osds(ceilings) == {"one-osd": [0], "four-osds": [0, 1, 2, 3]}
     report = loadstone("report", folder, "-f", "json").json()
     said_of = {
-        (target, bounds): one
-        for one in report["findings"]
-        if one["rule"] == "bottleneck"
+        (target, bounds): finding
+        for finding in report["findings"]
+        if finding["rule"] == "bottleneck"
         for target in ("one-osd", "four-osds")
         for bounds in ("write", "read")
-        if f"{bounds}s of {target}:" in one["statement"]
+        if f"{bounds}s of {target}:" in finding["statement"]
     }
     assert len(said_of) == 4
     for (target, bounds), finding in said_of.items():
@@ -94,7 +94,10 @@ def test_the_skyhook_campaign_names_its_bottleneck(tmp_path: Path) -> None:
 
 def check_sentence(finding: dict[str, Any], best: float, limits: dict[str, float]) -> None:
     """Hold the sentence against the record: the lowest ceiling that the best did not pass."""
-    shares = {one["place"].split()[1].strip(","): one["value"] for one in finding["evidence"]}
+    shares = {
+        measured["place"].split()[1].strip(","): measured["value"]
+        for measured in finding["evidence"]
+    }
     # The summary counts what ended just after the measured part too.
     expected = {name: best / limit for name, limit in limits.items()}
     assert shares == pytest.approx(expected, rel=0.05)
@@ -142,7 +145,7 @@ def asked_osds(ceilings: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 def limits(ceilings: list[dict[str, Any]], target: str, bounds: str) -> dict[str, float]:
     """Return what each ceiling lets through to a target, by its number."""
-    found = {}
+    rate_of = {}
     for record in ceilings:
         if target in record["ceiling"]["targets"]:
             rates = [
@@ -152,5 +155,5 @@ def limits(ceilings: list[dict[str, Any]], target: str, bounds: str) -> dict[str
             ]
             if rates:
                 is_together = record["ceiling"]["kind"] == "osd_bench"
-                found[record["ceiling"]["id"]] = rates[-1] if is_together else max(rates)
-    return found
+                rate_of[record["ceiling"]["id"]] = rates[-1] if is_together else max(rates)
+    return rate_of

@@ -15,7 +15,7 @@ import pytest
 
 from loadstone.engines import spark_engine
 from tests.system import campaigns
-from tests.system.command import assert_untold, loadstone
+from tests.system.command import assert_secret_absent, loadstone
 from tests.system.servers.install import SPARK_JARS
 
 pytestmark = [
@@ -42,15 +42,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def of_spark() -> list[str]:
     """Name the processes of Spark that are on this host."""
-    found = []
+    lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = path.read_bytes().decode(errors="replace").replace("\0", " ")
         except OSError:
             continue
         if "org.apache.spark" in line:
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 def on_files(folder: Path, queries: str) -> Path:
@@ -96,7 +96,7 @@ def test_a_cluster_of_its_own_reads_a_bucket_and_ends(
     assert finished.code == 0, finished.err
     # What an earlier test left may have ended meanwhile.
     assert set(of_spark()) <= set(before)
-    assert_untold(SECRET, finished, tmp_path / "run")
+    assert_secret_absent(SECRET, finished, tmp_path / "run")
     [arm] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["arms"]
     assert (arm["engine"], arm["right"]) == ("spark", 2)
     assert all(query["read_bytes"] > 200_000 and query["cpu_s"] > 0 for query in arm["queries"])
@@ -107,8 +107,10 @@ def test_a_given_cluster_reads_files(tmp_path: Path, made: Path) -> None:
     (tmp_path / "cluster").mkdir()
     cluster = spark_engine.Cluster(tmp_path / "cluster", 2, 1 << 30)
     try:
-        own = {name: value for name, value in cluster.settings.items() if "secret" not in name}
-        lines = ", ".join(f"{name}: {value}" for name, value in own.items())
+        open_settings = {
+            name: value for name, value in cluster.settings.items() if "secret" not in name
+        }
+        lines = ", ".join(f"{name}: {value}" for name, value in open_settings.items())
         conf = f"{lines}, spark.authenticate.secret: {{env: CLUSTER_SECRET}}, {CONF}"
         file = on_files(
             tmp_path,
@@ -123,13 +125,15 @@ def test_a_given_cluster_reads_files(tmp_path: Path, made: Path) -> None:
         assert finished.code == 0, finished.err
     finally:
         cluster.close()
-    assert_untold(secret, finished, tmp_path / "run")
+    assert_secret_absent(secret, finished, tmp_path / "run")
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     [arm] = document["queries"]["arms"]
     assert arm["right"] == 2
     assert all(query["read_bytes"] is None and query["cpu_s"] > 0 for query in arm["queries"])
-    [found] = [finding for finding in document["findings"] if finding["rule"] == "cold-not-proven"]
-    assert "nothing tells" in found["statement"]
+    [not_proven] = [
+        finding for finding in document["findings"] if finding["rule"] == "cold-not-proven"
+    ]
+    assert "nothing tells" in not_proven["statement"]
 
 
 KILLS_IN_Q06 = """

@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import TOLD_AS_JSON, loadstone, start
+from tests.system.command import ERRORS_AS_JSON, loadstone, start
 
 
 def contents(folder: Path, names: set[str]) -> dict[str, bytes]:
@@ -36,7 +36,7 @@ def test_finished_trials_outlive_a_kill_at_any_moment_and_are_never_run_again(
     chance = random.Random(seed)
     process = start("run", file, "-o", folder)
     campaigns.wait_for(process, "started")
-    kept: dict[str, bytes] = {}
+    finished_files: dict[str, bytes] = {}
     finished: set[str] = set()
     for _ in range(3):
         time.sleep(chance.uniform(0, 3))
@@ -45,12 +45,12 @@ def test_finished_trials_outlive_a_kill_at_any_moment_and_are_never_run_again(
         run = read_run(folder)
         assert run.state in ("interrupted", "finished")
         assert finished <= {record.id for record in run.records if record.is_whole}
-        assert kept == contents(folder, finished)
+        assert finished_files == contents(folder, finished)
         for record in run.records:
             rows = record.intervals.to_pylist()
             assert not record.is_whole or sum(row["requests"] for row in rows) > 0
         finished = {record.id for record in run.records if record.is_whole}
-        kept = contents(folder, finished)
+        finished_files = contents(folder, finished)
         if run.state == "finished":
             break
         process = start("run", file, "-o", folder, "--resume")
@@ -59,13 +59,13 @@ def test_finished_trials_outlive_a_kill_at_any_moment_and_are_never_run_again(
     process.kill()
     process.communicate()
     if read_run(folder).state != "finished":
-        said = loadstone("run", file, "-o", folder, "--resume")
-        assert said.code == 0, said.err
+        result = loadstone("run", file, "-o", folder, "--resume")
+        assert result.code == 0, result.err
     run = read_run(folder)
     assert run.state == "finished"
     assert all(record.is_whole for record in run.records)
     assert {trial["id"] for trial in run.plan} == {record.id for record in run.records}
-    assert kept == contents(folder, finished)
+    assert finished_files == contents(folder, finished)
     assert not list(folder.rglob("*.tmp"))
     assert not list(folder.rglob("*.arrows"))
 
@@ -229,7 +229,7 @@ def test_another_campaign_does_not_go_on_with_a_run(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
     file.write_text(campaigns.LONG.replace("clients_max: 20", "clients_max: 21"))
-    finished = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run", "--resume")
+    finished = loadstone(*ERRORS_AS_JSON, "run", file, "-o", tmp_path / "run", "--resume")
     assert finished.code == 1
     assert finished.kinds == ["other-plan"]
     assert read_run(tmp_path / "run").state == "interrupted"
@@ -237,9 +237,9 @@ def test_another_campaign_does_not_go_on_with_a_run(tmp_path: Path) -> None:
 
 def test_what_is_no_run_is_not_resumed(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
-    finished = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "nothing", "--resume")
+    finished = loadstone(*ERRORS_AS_JSON, "run", file, "-o", tmp_path / "nothing", "--resume")
     assert finished.code == 1
     assert finished.kinds == ["no-run"]
-    (refused,) = loadstone(*TOLD_AS_JSON, "run", file, "--resume").errors
+    (refused,) = loadstone(*ERRORS_AS_JSON, "run", file, "--resume").errors
     assert "--resume" in refused["message"]
     assert "-o" in f"{refused['message']} {refused['hint']}"

@@ -10,7 +10,7 @@ from tests.system.command import loadstone
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> tuple[Path, Path]:
+def kept_run(tmp_path: Path) -> tuple[Path, Path]:
     """Return a run that kept its objects, and the directory that holds them."""
     data = tmp_path / "data"
     data.mkdir()
@@ -28,9 +28,9 @@ def contents(data: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("seed", [7, 8])
 def test_kept_objects_are_read_and_checked_and_stay(
-    tmp_path: Path, kept: tuple[Path, Path], seed: int
+    tmp_path: Path, kept_run: tuple[Path, Path], seed: int
 ) -> None:
-    run, data = kept
+    run, data = kept_run
     before = contents(data)
     finished = loadstone(
         "bench", "get,head,list", data, "-t", "2", "--seed", str(seed), "--reuse", run,
@@ -51,10 +51,10 @@ def test_kept_objects_are_read_and_checked_and_stay(
 
 
 def test_what_a_run_deletes_of_another_is_noted_there_and_no_longer_reused(
-    tmp_path: Path, kept: tuple[Path, Path]
+    tmp_path: Path, kept_run: tuple[Path, Path]
 ) -> None:
     """The maker's folder knows, so none reads what is gone; its clean-up still takes the rest."""
-    run, data = kept
+    run, data = kept_run
     finished = loadstone(
         "bench", "delete", data, "-t", "2", "--reuse", run, "-o", tmp_path / "deletes"
     )
@@ -73,8 +73,8 @@ def test_what_a_run_deletes_of_another_is_noted_there_and_no_longer_reused(
     assert not list(data.iterdir())
 
 
-def test_damage_of_kept_objects_is_found(tmp_path: Path, kept: tuple[Path, Path]) -> None:
-    run, data = kept
+def test_damage_of_kept_objects_is_found(tmp_path: Path, kept_run: tuple[Path, Path]) -> None:
+    run, data = kept_run
     victim = next(path for path in sorted(data.rglob("bench-*")) if path.is_file())
     bytes_there = bytearray(victim.read_bytes())
     bytes_there[5000] ^= 1
@@ -87,9 +87,9 @@ def test_damage_of_kept_objects_is_found(tmp_path: Path, kept: tuple[Path, Path]
 
 
 def test_phases_that_write_are_refused_on_what_another_run_kept(
-    tmp_path: Path, kept: tuple[Path, Path]
+    tmp_path: Path, kept_run: tuple[Path, Path]
 ) -> None:
-    run, data = kept
+    run, data = kept_run
     before = contents(data)
     for operation in ("put", "get=1,put=1"):
         finished = loadstone("bench", operation, data, "--reuse", run, "-o", tmp_path / "no")
@@ -103,9 +103,9 @@ def test_phases_that_write_are_refused_on_what_another_run_kept(
 
 
 def test_a_run_is_named_by_its_identity_too(
-    tmp_path: Path, kept: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kept_run: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, data = kept
+    run, data = kept_run
     (tmp_path / "runs").mkdir()
     run.rename(tmp_path / "runs" / "kept")
     name = json.loads((tmp_path / "runs" / "kept" / "manifest.json").read_text())["run"]

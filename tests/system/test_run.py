@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import TOLD_AS_JSON, errors_in, loadstone, start
+from tests.system.command import ERRORS_AS_JSON, errors_in, loadstone, start
 
 
 def test_a_campaign_becomes_a_run_and_a_report(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_run_is_never_written_over_another(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
     assert loadstone("run", file, "-o", tmp_path / "run", "--set", "rounds=1").code == 0
     before = (tmp_path / "run" / "manifest.json").read_bytes()
-    finished = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
+    finished = loadstone(*ERRORS_AS_JSON, "run", file, "-o", tmp_path / "run")
     assert finished.code == 1
     assert finished.kinds == ["run-exists"]
     assert "Traceback" not in finished.err
@@ -89,7 +89,7 @@ def test_one_target_that_fails_does_not_stop_the_other(tmp_path: Path) -> None:
         'one: {driver: s3, endpoint: "http://127.0.0.1:9", access_key: a, secret_key: {env: K}}',
     )
     file = campaigns.write(tmp_path, text)
-    words = (*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
+    words = (*ERRORS_AS_JSON, "run", file, "-o", tmp_path / "run")
     finished = loadstone(*words, environment={"K": "hush"})
     assert finished.code == 1
     (error,) = finished.errors
@@ -131,7 +131,7 @@ def test_a_full_disk_stops_the_run_and_keeps_what_had_ended(tmp_path: Path) -> N
     # Files may not grow past this: the first trial's fit, those of the long one do not.
     limit = 50_000
     done = subprocess.run(
-        [sys.executable, "-m", "loadstone", *TOLD_AS_JSON, "run", file, "-o", tmp_path / "run"],
+        [sys.executable, "-m", "loadstone", *ERRORS_AS_JSON, "run", file, "-o", tmp_path / "run"],
         capture_output=True,
         text=True,
         preexec_fn=lambda: no_file_beyond(limit),
@@ -189,7 +189,7 @@ def test_two_processes_never_write_one_run(tmp_path: Path) -> None:
     first = start("run", file, "-o", tmp_path / "run")
     try:
         campaigns.wait_for(first, "%")
-        second = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run", "--resume")
+        second = loadstone(*ERRORS_AS_JSON, "run", file, "-o", tmp_path / "run", "--resume")
         assert second.code == 1
         assert second.kinds == ["run-in-use"]
         assert f"(pid {first.pid} " in second.errors[0]["message"]

@@ -112,18 +112,18 @@ def test_a_chart_has_the_published_rate_of_every_client_and_load(
     assert {row["x"] for row in rows} == set(places)
     # The one client of four cores is of GP.
     assert len(rows) == len(CLIENTS) * 2 * 2
-    (found,) = [
+    (of_client,) = [
         row for row in rows
         if (row["x"], row["series"], row["variant"]) == ("4-core, 4 thr", "4 KiB", "GP")
     ]  # fmt: skip
     case = {"client": "m5.xlarge", "threads": 4, "size": 4096, "buckets": 1}
     (action,) = [
-        one for one in findings.actions
-        if one.action == "WRITE" and one.cell.target == "amazon"
-        and one.cell.parameters == {**case, "encryption": "aes-256-cbc"}
+        fact for fact in findings.actions
+        if fact.action == "WRITE" and fact.cell.target == "amazon"
+        and fact.cell.parameters == {**case, "encryption": "aes-256-cbc"}
     ]  # fmt: skip
     assert action.busy_per_s is not None
-    assert found["value"] == pytest.approx(4 * action.busy_per_s, rel=1e-4)
+    assert of_client["value"] == pytest.approx(4 * action.busy_per_s, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,14 @@ def test_the_better_chart_has_what_was_completed_by_wall_time(
     rows = drawn["single-bucket-co-completed"].rows
     assert {row["panel"] for row in rows} == {action.upper() for action in ACTIONS}
     expected = {
-        float(f"{one.completed_per_s:.5g}")
-        for one in findings.actions
-        if one.completed_per_s
-        and one.action.lower() in ACTIONS
-        and one.cell.target == "amazon"
-        and one.cell.parameters["client"] == "c5n.large"
-        and one.cell.parameters["buckets"] == 1
-        and one.cell.parameters["encryption"] == "aes-256-cbc"
+        float(f"{fact.completed_per_s:.5g}")
+        for fact in findings.actions
+        if fact.completed_per_s
+        and fact.action.lower() in ACTIONS
+        and fact.cell.target == "amazon"
+        and fact.cell.parameters["client"] == "c5n.large"
+        and fact.cell.parameters["buckets"] == 1
+        and fact.cell.parameters["encryption"] == "aes-256-cbc"
     }
     assert {row["value"] for row in rows} == expected
 
@@ -182,22 +182,22 @@ def test_a_narrow_screen_leaves_rates_out_and_not_what_failed(folders: dict[str,
     # Of one case there is room for each of its actions.
     (first, *_) = findings.action_totals
     case = (first.cell.target, first.cell.parameters)
-    own = tuple(
+    actions_of_case = tuple(
         action
         for action in findings.actions
         if (action.cell.target, action.cell.parameters) == case
     )
-    totals = tuple(one for one in findings.rounds if one.target == first.cell.target)
-    small = replace(findings, rounds=totals, action_totals=(first,), actions=own)
+    totals = tuple(cell for cell in findings.rounds if cell.target == first.cell.target)
+    small = replace(findings, rounds=totals, action_totals=(first,), actions=actions_of_case)
     dropped = []
     # How wide a table is depends on what was measured.
     for width in range(160, 20, -1):
         body = screen_of(run, small, width=width).body
-        lead, table = (one for one in body if isinstance(one, Table))
+        lead, table = (part for part in body if isinstance(part, Table))
         assert heads_of(lead)[0] == "Actions"
         assert heads_of(table)[-1] == "Failed"
         dropped.append({"Busy", "Crypto"} - {*heads_of(table)})
-    assert [one for one, _ in groupby(dropped)] == [set(), {"Busy"}, {"Busy", "Crypto"}]
+    assert [name for name, _ in groupby(dropped)] == [set(), {"Busy"}, {"Busy", "Crypto"}]
 
 
 def test_a_screen_of_many_cases_leads_with_what_all_actions_come_to(
@@ -206,7 +206,7 @@ def test_a_screen_of_many_cases_leads_with_what_all_actions_come_to(
     run = read_run(folders["m5.large"])
     screen = screen_of(run, analyse(run, courses=False), width=80)
     # The first actions of the first case would say nothing of the others.
-    (table,) = (one for one in screen.body if isinstance(one, Table))
+    (table,) = (part for part in screen.body if isinstance(part, Table))
     assert "Actions" in heads_of(table)
     assert any("Each action" in str(line) for line in screen.body)
 

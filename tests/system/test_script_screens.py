@@ -48,12 +48,12 @@ def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_pat
     scripts = answer_of_scripts(findings, answer)
     assert scripts is not None
     for result in scripts.whole.results:
-        own = [each for each in scripts.each.results if each.target == result.target]
-        assert {each.operation for each in own}.isdisjoint(OUT_OF_LINE)
+        of_target = [each for each in scripts.each.results if each.target == result.target]
+        assert {each.operation for each in of_target}.isdisjoint(OUT_OF_LINE)
         # All that clients completed is the sum of what they completed of each, trial by trial.
-        assert result.good == sum(each.good for each in own)
+        assert result.good == sum(each.good for each in of_target)
         for place, rate in enumerate(result.trial_rates):
-            rates = [each.trial_rates[place].requests_per_s for each in own]
+            rates = [each.trial_rates[place].requests_per_s for each in of_target]
             assert rate.requests_per_s == pytest.approx(sum(rates))
     if any(result.is_void for result in scripts.whole.results):
         pytest.skip("this host held the client up")

@@ -104,16 +104,17 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
     comparison = loadstone("compare", tmp_path / "run", "-f", "json").json()
     assert comparison["metric"] == "actions_per_s"
     rates = {
-        (one["target"], one["action"]): one["completed_per_s"] for one in report["actions"]
-    }  # fmt: skip
+        (action["target"], action["action"]): action["completed_per_s"]
+        for action in report["actions"]
+    }
     compared = {
         comparison["case"]["operation"]: comparison for comparison in comparison["comparisons"]
     }
     assert compared.keys() == {f"{name} (users)" for name in counts}
     for name in counts:
-        one = compared[f"{name} (users)"]
-        assert one["a"] == pytest.approx(rates[comparison["a"], name])
-        assert one["b"] == pytest.approx(rates[comparison["b"], name])
+        change = compared[f"{name} (users)"]
+        assert change["a"] == pytest.approx(rates[comparison["a"], name])
+        assert change["b"] == pytest.approx(rates[comparison["b"], name])
     arguments = ("-f", "json", "--metric", "requests_per_s")
     of_requests = loadstone("compare", tmp_path / "run", *arguments).json()["comparisons"]
     assert {of_request["case"]["operation"] for of_request in of_requests} >= {
@@ -149,20 +150,27 @@ def test_reports_have_rows_for_each_space_and_type_of_user(tmp_path: Path) -> No
     assert finished.code == 0, finished.err
     report = loadstone("report", run, "-f", "json").json()
     groups = report["action_groups"]
-    assert all(one["errors"] == {} for one in groups)
-    counts = {(one["user_type"], one["action"], one["space"]): one["actions"] for one in groups}
+    assert all(group["errors"] == {} for group in groups)
+    counts = {
+        (group["user_type"], group["action"], group["space"]): group["actions"] for group in groups
+    }
     of_readers = {key[1:]: n for key, n in counts.items() if key[0] == "readers"}
     assert of_readers["READ", "inbox"] == 3 * 96
     assert of_readers["LIST", "inbox"] == 3 * 24
     assert of_readers["ALL", None] == 3 * 120
     assert of_readers["CREATE_USER", None] == 6
     assert of_readers["AUDIT", "private"] == of_readers["AUDIT", "inbox"] == 3 * 6
-    for one in report["actions"]:
-        assert (one["space"], one["user_type"]) == (None, None)
-        own = [group for group in groups if group["action"] == one["action"]]
+    for totalled in report["actions"]:
+        assert (totalled["space"], totalled["user_type"]) == (None, None)
+        of_action = [group for group in groups if group["action"] == totalled["action"]]
         for name in ("actions", "good_actions", "requests", "bytes"):
-            assert one[name] == sum(group[name] for group in own), (one["action"], name)
-        assert one["service_ns"]["count"] == sum(group["service_ns"]["count"] for group in own)
+            assert totalled[name] == sum(group[name] for group in of_action), (
+                totalled["action"],
+                name,
+            )
+        assert totalled["service_ns"]["count"] == sum(
+            group["service_ns"]["count"] for group in of_action
+        )
     # ALL is what a type's users did, or all of them, but for their making and audits.
     for name in ("readers", "writers"):
         whole = sum(
@@ -183,19 +191,25 @@ def test_reports_have_rows_for_each_space_and_type_of_user(tmp_path: Path) -> No
     table = loadstone("report", run, "-f", "csv", "--table", "actions").out
     rows = list(csv.DictReader(io.StringIO(table), delimiter="\t"))
     assert {row["counted_by"] for row in rows} == {"action", "space_and_user_type", "user_type"}
-    found = {(row["user_type"], row["action"], row["space"]): int(row["actions"]) for row in rows}
-    assert found["readers", "READ", "inbox"] == counts["readers", "READ", "inbox"]
-    assert found["", "READ", ""] == next(
-        one["actions"] for one in report["actions"] if one["action"] == "READ"
+    actions_of = {
+        (row["user_type"], row["action"], row["space"]): int(row["actions"]) for row in rows
+    }
+    assert actions_of["readers", "READ", "inbox"] == counts["readers", "READ", "inbox"]
+    assert actions_of["", "READ", ""] == next(
+        action["actions"] for action in report["actions"] if action["action"] == "READ"
     )
     compared = loadstone("compare", run, run, "-f", "json").json()["by_user_type"]["comparisons"]
     rates = {
-        (one["user_type"], f"{one['action']} (users)", one["space"]): one["completed_per_s"]
-        for one in groups
+        (group["user_type"], f"{group['action']} (users)", group["space"]): group["completed_per_s"]
+        for group in groups
     }
     assert {
-        (one["case"]["user_type"], one["case"]["operation"], one["case"].get("space")): one["a"]
-        for one in compared
+        (
+            change["case"]["user_type"],
+            change["case"]["operation"],
+            change["case"].get("space"),
+        ): change["a"]
+        for change in compared
     } == pytest.approx(rates)
     compared_in_words = loadstone("compare", run, run, "--full").out
     assert all(kind in compared_in_words for kind in ("readers", "writers"))
@@ -215,7 +229,9 @@ def test_a_page_shows_what_sessions_did_when_where_requests_are_logged(tmp_path:
         data = json.loads(shown.partition('id="data">')[2].partition("</script>")[0])
         assert (data["sessions"] is not None) is is_logged
         assert ("<code>log_requests: true</code>" in shown) is not is_logged
-    (record,) = [one for one in read_run(tmp_path / "run-True").records if one.operations_path]
+    (record,) = [
+        record for record in read_run(tmp_path / "run-True").records if record.operations_path
+    ]
     script = pa.ipc.open_file(tmp_path / "run-True" / record.trial["script"]["requests"]["path"])
     known = script.schema.metadata
     assert known is not None
@@ -226,10 +242,10 @@ def test_a_page_shows_what_sessions_did_when_where_requests_are_logged(tmp_path:
         if row["is_last"]:
             by_session.setdefault(row["session"], []).append(names[row["action"]])
     first = int(known[b"first_sessions"])
-    found: dict[int, list[str]] = {}
+    actions_of_session: dict[int, list[str]] = {}
     last_ns: dict[int, int] = {}
     for session_action in read_session_actions(record):
-        found.setdefault(session_action.session, []).append(session_action.action)
+        actions_of_session.setdefault(session_action.session, []).append(session_action.action)
         assert (
             last_ns.get(session_action.session, 0)
             <= session_action.sent_ns
@@ -238,7 +254,7 @@ def test_a_page_shows_what_sessions_did_when_where_requests_are_logged(tmp_path:
         assert session_action.outcome == "ok"
         last_ns[session_action.session] = session_action.ended_ns
     # A copy for each of three threads: all that each did, in its order, and nothing else.
-    assert found == {session: by_session[first - 1 + session] for session in (1, 2, 3)}
+    assert actions_of_session == {session: by_session[first - 1 + session] for session in (1, 2, 3)}
 
 
 def test_a_report_says_what_share_of_an_action_is_the_clients_cryptography(tmp_path: Path) -> None:
@@ -254,13 +270,13 @@ def test_a_report_says_what_share_of_an_action_is_the_clients_cryptography(tmp_p
         finished = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
     assert finished.code == 0, finished.err
     report = loadstone("report", tmp_path / "run", "-f", "json").json()
-    found = {
+    action_of = {
         (action["parameters"]["encryption"], action["action"]): action
         for action in report["actions"]
     }
     for encryption in ("none", "aes-256-cbc", "aes-256-gcm"):
         names = ("WRITE", "READ", "LIST", "SHARE")
-        write, read, listed, share = (found[encryption, name] for name in names)
+        write, read, listed, share = (action_of[encryption, name] for name in names)
         # What is put is hashed for its signature, encrypted or not.
         assert write["hashing_ns"]["count"] == write["good_actions"]
         # The bodies of the others are empty, and signed too.
@@ -315,7 +331,7 @@ def test_keys_are_wrapped_for_the_user_whose_space_it_is(
         finished = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
         assert finished.code == 0, finished.err
         s3 = store_under_test.s3(url)
-        (bucket,) = (one["Name"] for one in s3.list_buckets()["Buckets"])
+        (bucket,) = (bucket["Name"] for bucket in s3.list_buckets()["Buckets"])
         stored = {
             entry["Key"]: s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
             for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]
@@ -331,14 +347,14 @@ def test_keys_are_wrapped_for_the_user_whose_space_it_is(
         "plain": keys.of_run(),
     }
     for name, reader in readers.items():
-        (found,) = (body for key, body in stored.items() if key.endswith(name))
-        assert opened(found, cipher, reader)[:4] == b"LDS\x01", name
+        (stored_body,) = (body for key, body in stored.items() if key.endswith(name))
+        assert opened(stored_body, cipher, reader)[:4] == b"LDS\x01", name
         for other in readers.values():
             is_alike = bool(other.inbox) == bool(reader.inbox)
-            if is_alike and (other.own, other.inbox) != (reader.own, reader.inbox):
+            if is_alike and (other.key, other.inbox) != (reader.key, reader.inbox):
                 with pytest.raises(InvalidUnwrap):
-                    opened(found, cipher, replace(other, number=reader.number))
-    secrets = {one.own or one.inbox for one in readers.values()}
+                    opened(stored_body, cipher, replace(other, number=reader.number))
+    secrets = {reader.key or reader.inbox for reader in readers.values()}
     for path in (tmp_path / "run").rglob("*"):
         content = path.read_bytes() if path.is_file() else b""
         for secret in secrets:
@@ -382,9 +398,9 @@ def test_an_interrupted_script_is_run_again_by_resume(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     output = process.communicate()
     assert process.returncode == 130, output
-    kept = list((run / "scripts").iterdir())
-    assert kept
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in kept}
+    script_files = list((run / "scripts").iterdir())
+    assert script_files
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in script_files}
     assert (stat.S_IMODE((run / "scripts").stat().st_mode), modes) == (0o700, {0o600})
     again = loadstone("run", file, "-o", run, "--resume")
     assert again.code == 0, again.err

@@ -27,7 +27,7 @@ def test_a_client_that_was_stopped_while_it_measured_has_no_valid_number(tmp_pat
     finally:
         process.kill()
         process.wait()
-    (record,) = [one for one in read_run(run).records if one.trial["measured"]]
+    (record,) = [record for record in read_run(run).records if record.trial["measured"]]
     whole = {entry["core"]: entry["seconds"] for entry in record.summary["stalls"]}
     assert sum(ns for _, ns in whole[None]) >= 0.9 * STOPPED_S * 1e9
     assert set(whole) == {None, *os.sched_getaffinity(0)}

@@ -32,9 +32,9 @@ def test_the_run_folder_keeps_the_text_and_goes_on_with_it(tmp_path: Path) -> No
         file.write(SHORT)
         file.seek(0)
         assert run(file, "-o", folder).returncode == 0
-    kept = json.loads((folder / "manifest.json").read_text())["campaign_file"]
-    assert kept == SHORT
-    again = run(kept, "-o", folder, "--resume")
+    file_name = json.loads((folder / "manifest.json").read_text())["campaign_file"]
+    assert file_name == SHORT
+    again = run(file_name, "-o", folder, "--resume")
     assert again.returncode == 0, again.stderr
     other = run(SHORT.replace("name: quick", "name: other"), "-o", folder, "--resume")
     assert other.returncode == 1, other.stderr

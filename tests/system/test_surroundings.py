@@ -48,7 +48,7 @@ def test_a_user_without_home_and_passwd_measures_as_any_other(url: str, tmp_path
     tool = shutil.which(AS_NOBODY[0])
     if tool is None or subprocess.run([*AS_NOBODY, "true"], check=False).returncode:
         pytest.skip("this host makes no user namespaces")
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if name not in ("HOME", "USER", "LOGNAME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
@@ -57,7 +57,7 @@ def test_a_user_without_home_and_passwd_measures_as_any_other(url: str, tmp_path
     # Outside of it /tmp/pytest-of-USER is closed to others.
     finished = subprocess.run(
         [*AS_NOBODY, sys.executable, *words],
-        env={**kept, **KEYS}, capture_output=True, text=True, check=False,
+        env={**inherited, **KEYS}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert finished.returncode == 0, finished.stderr
     assert "Traceback" not in finished.stderr

@@ -12,7 +12,7 @@ from loadstone.cli import exit_code
 from loadstone.execution.cleaning import what_is_left
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
-from tests.system.command import TOLD_AS_JSON, Said, loadstone, trials_of
+from tests.system.command import ERRORS_AS_JSON, CommandResult, loadstone, trials_of
 from tests.system.hostile_server import Exchange, Message, Spoiler, hostile
 from tests.system.spoilers import error_document, refuse
 
@@ -86,7 +86,7 @@ def logs_in(request: Message) -> bool:
 
 def bench(
     store_port: int, spoil: Spoiler, run: Path, operations: str, interface: str = "s3"
-) -> Said:
+) -> CommandResult:
     with hostile(store_port, spoil) as server:
         address, keys = {
             "s3": (server.url, KEYS),
@@ -94,7 +94,7 @@ def bench(
             "keystone": (f"swift+{server.url}/v3", KEYSTONE),
         }[interface]
         return loadstone(
-            *TOLD_AS_JSON, "bench", operations, address, *LOAD, "-o", run, environment=keys
+            *ERRORS_AS_JSON, "bench", operations, address, *LOAD, "-o", run, environment=keys
         )
 
 
@@ -130,8 +130,10 @@ def test_set_up_and_clean_up_go_on_after_a_temporary_answer(
     assert finished.code == 0, finished.err
     assert retries(run).keys() == {kind}
     report = loadstone("report", run, "-f", "json").json()
-    (finding,) = (one for one in report["findings"] if one["rule"] == "requests-retried")
-    assert [one["value"] for one in finding["evidence"]] == list(retries(run).values())
+    (finding,) = (
+        finding for finding in report["findings"] if finding["rule"] == "requests-retried"
+    )
+    assert [evidence["value"] for evidence in finding["evidence"]] == list(retries(run).values())
 
 
 def test_filling_writes_every_object_of_a_store_that_is_short_of_something(
@@ -195,7 +197,7 @@ def test_a_bucket_that_was_made_late_is_cleaned_up(store_port: int, tmp_path: Pa
 
     with hostile(store_port, spoil) as server:
         words = ("bench", "put", server.url, *LOAD, "-o", run)
-        finished = loadstone(*TOLD_AS_JSON, *words, environment=KEYS)
+        finished = loadstone(*ERRORS_AS_JSON, *words, environment=KEYS)
         assert finished.code == exit_code.FAILED
         [left] = what_is_left(run)
         is_shown.set()

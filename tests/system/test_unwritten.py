@@ -36,14 +36,14 @@ def test_reads_and_deletes_of_what_was_never_written_are_counted_apart(
         swift["ST_AUTH"] = f"{url}/auth/v1.0"
         environment = {"s3": KEYS, "swift": swift}[interface]
         target = {"s3": url, "swift": f"swift+{url}/auth/v1.0"}[interface]
-        said = loadstone(
+        result = loadstone(
             *("bench", "put,get,delete", target, "-n", str(OBJECTS), "-s", "4KiB", "-t", "4"),
             *("-i", "2", "-o", run),
             environment=environment,
         )
     put, get, delete = (trial["summary"] for trial in trials_of(run)[:3])
     lost = sum(end - first for first, end in put["objects_unwritten"])
-    assert lost == put["failed"] > 3, said.err
+    assert lost == put["failed"] > 3, result.err
     assert put["puts_failed_more"] == 0
     # Reads also fail by themselves, and those failures alone are failures.
     assert 0 < get["unwritten"] <= 2 * lost
@@ -51,7 +51,7 @@ def test_reads_and_deletes_of_what_was_never_written_are_counted_apart(
     assert set(get["error_examples"]) == {"http_500"}
     assert delete["failed"] == 0
     assert delete["unwritten"] == (lost if interface == "swift" else 0)
-    assert re.search(rf", {get['unwritten']:,} for\b", said.err)
+    assert re.search(rf", {get['unwritten']:,} for\b", result.err)
 
     cells = {
         cell["operation"]: cell for cell in loadstone("report", run, "-f", "json").json()["rounds"]

@@ -259,6 +259,6 @@ def _end(code: object) -> None:
 if __name__ == "__main__":
     _import_all()
     with socket.socket(fileno=int(sys.argv[1])) as requests:
-        found = _fork_for_each(requests)
+        forked = _fork_for_each(requests)
         requests.detach()
-    _become(found)
+    _become(forked)

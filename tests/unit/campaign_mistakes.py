@@ -28,6 +28,6 @@ def is_told(mistakes: Iterable[Mistake | KeyMistake], key: str, *facts: str) -> 
 
     What was found stands before an arrow, what may stand there behind it, and a hint follows.
     """
-    (one,) = mistakes
-    place = one.key if isinstance(one, Mistake) else ".".join(map(str, one.path))
-    return place == key and names(f"{one.actual} -> {one.allowed}\n{one.hint}", *facts)
+    (mistake,) = mistakes
+    place = mistake.key if isinstance(mistake, Mistake) else ".".join(map(str, mistake.path))
+    return place == key and names(f"{mistake.actual} -> {mistake.allowed}\n{mistake.hint}", *facts)

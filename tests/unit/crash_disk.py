@@ -20,7 +20,7 @@ ROOT = 0
 Tree = Mapping[str, bytes | None]
 """What a folder holds, by path; None stands for a folder."""
 
-Kept = Callable[[int, "Entry"], bool]
+IsKept = Callable[[int, "Entry"], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,20 +143,20 @@ class Disk:
         return watched
 
     def _look(self) -> None:
-        seen: set[tuple[int, int]] = {_identity(self._root)}
-        self._look_into(ROOT, self._root, seen)
-        self._nodes = {key: node for key, node in self._nodes.items() if key in seen}
+        identities: set[tuple[int, int]] = {_identity(self._root)}
+        self._look_into(ROOT, self._root, identities)
+        self._nodes = {key: node for key, node in self._nodes.items() if key in identities}
 
-    def _look_into(self, folder: int, path: str, seen: set[tuple[int, int]]) -> None:
+    def _look_into(self, folder: int, path: str, identities: set[tuple[int, int]]) -> None:
         with os.scandir(path) as entries:
-            found = {entry.name: entry for entry in entries}
+            entry_of = {entry.name: entry for entry in entries}
         names = self._named[folder]
-        for name in [name for name in names if name not in found]:
+        for name in [name for name in names if name not in entry_of]:
             del names[name]
             self.log.append(Entry(kind="name", node=folder, name=name))
-        for name, entry in sorted(found.items()):
+        for name, entry in sorted(entry_of.items()):
             key = _identity(entry.path)
-            seen.add(key)
+            identities.add(key)
             node = self._nodes.get(key)
             is_folder = entry.is_dir(follow_symlinks=False)
             if node is None:
@@ -170,7 +170,7 @@ class Disk:
                     Entry(kind="name", node=folder, name=name, child=node, is_folder=is_folder)
                 )
             if is_folder:
-                self._look_into(node, entry.path, seen)
+                self._look_into(node, entry.path, identities)
             else:
                 self._compare(node, Path(entry.path).read_bytes())
 
@@ -197,14 +197,16 @@ def crashes(disk: Disk) -> list[Crash]:
     More was promised at the last moment than at those before it.
     """
     log = disk.log
-    found: dict[frozenset[tuple[str, bytes | None]], Crash] = {}
+    crash_of: dict[frozenset[tuple[str, bytes | None]], Crash] = {}
     for at in range(disk.begun + 1, len(log) + 1):
         marks = frozenset(entry.name for entry in log[:at] if entry.kind == "mark")
         for how, tree in _crashes_after(log[:at]):
             key = frozenset(tree.items())
-            is_reordered = how.endswith(" alone") and (key not in found or found[key].is_reordered)
-            found[key] = Crash(at=at, how=how, tree=tree, marks=marks, is_reordered=is_reordered)
-    return list(found.values())
+            is_reordered = how.endswith(" alone") and (
+                key not in crash_of or crash_of[key].is_reordered
+            )
+            crash_of[key] = Crash(at=at, how=how, tree=tree, marks=marks, is_reordered=is_reordered)
+    return list(crash_of.values())
 
 
 def _crashes_after(log: list[Entry]) -> Iterator[tuple[str, Tree]]:
@@ -220,11 +222,19 @@ def _crashes_after(log: list[Entry]) -> Iterator[tuple[str, Tree]]:
             f"only each {kind} kept",
             _tree(log, lambda index, entry, kind=kind: index not in pending or entry.kind == kind),
         )
-    for one in pending:
-        yield f"entry {one} lost alone", _tree(log, lambda index, entry, one=one: index != one)
+    for entry_index in pending:
         yield (
-            f"entry {one} kept alone",
-            _tree(log, lambda index, entry, one=one: index not in pending or index == one),
+            f"entry {entry_index} lost alone",
+            _tree(log, lambda index, entry, entry_index=entry_index: index != entry_index),
+        )
+        yield (
+            f"entry {entry_index} kept alone",
+            _tree(
+                log,
+                lambda index, entry, entry_index=entry_index: (
+                    index not in pending or index == entry_index
+                ),
+            ),
         )
 
 
@@ -233,13 +243,13 @@ def _pending(log: list[Entry]) -> set[int]:
     pending: dict[int, int] = {}
     for index, entry in enumerate(log):
         if entry.kind == "sync":
-            pending = {one: node for one, node in pending.items() if node != entry.node}
+            pending = {place: node for place, node in pending.items() if node != entry.node}
         elif entry.kind != "mark":
             pending[index] = entry.node
     return set(pending)
 
 
-def _tree(log: list[Entry], is_kept: Kept) -> Tree:
+def _tree(log: list[Entry], is_kept: IsKept) -> Tree:
     names: dict[int, dict[str, int]] = {ROOT: {}}
     contents: dict[int, bytes] = {}
     for index, entry in enumerate(log):

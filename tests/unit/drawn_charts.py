@@ -45,8 +45,8 @@ def charts_of(data: Mapping[str, Any]) -> dict[str, DrawnChart]:
     """Return all charts that there are data for, by their names."""
     script = _SCRIPT.replace("THEME", json.dumps(theme())).replace("WIDTH", str(WIDTH))
     drawn = [DrawnChart(**load) for load in json.loads(run_script(data, script))]
-    assert len({one.name for one in drawn}) == len(drawn)
-    return {one.name: one for one in drawn}
+    assert len({chart.name for chart in drawn}) == len(drawn)
+    return {chart.name: chart for chart in drawn}
 
 
 def charts_of_run(run: Run, findings: Findings) -> dict[str, DrawnChart]:

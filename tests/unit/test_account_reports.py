@@ -53,7 +53,7 @@ def test_every_published_report_has_charts_of_its_own(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         print_accounts([f"published:{name}"], "svg", tmp_path / name)
         names = [path.stem for path in (tmp_path / name).glob("*.svg")]
-        assert any(one.startswith(chart) for one in names), (name, names)
+        assert any(name.startswith(chart) for name in names), (name, names)
 
 
 def test_each_query_has_its_mean_with_an_interval_and_every_time_beside_it() -> None:
@@ -109,7 +109,7 @@ def test_ceilings_are_drawn_in_the_units_of_the_results_and_no_line_joins_two_po
     assert printed == pytest.approx({1: 350.0, 10: 950.0}, rel=1e-4)
     assert {row["load"] for row in chart.rows if "is_said" in row} == {4, 8, 10}
     (panel,) = [ceiling["near"] for ceiling in chart.ceilings]
-    near = {one["name"]: one["limit"] / 2**20 for one in panel}
+    near = {ceiling["name"]: ceiling["limit"] / 2**20 for ceiling in panel}
     assert near["network path between client and store"] == pytest.approx(907.2, abs=0.1)
     # The store's own bench writes, and bounds no read.
     assert not [name for name in near if "OSD" in name]

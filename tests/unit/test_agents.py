@@ -89,14 +89,14 @@ def test_the_view_of_each_agent_adds_up_to_the_cell(requests: list[Request]) -> 
     agents = read_agents(record(), intervals)
     assert {agent.agent for agent in agents} == {request[0] for request in requests}
     for operation, cell in totals(intervals).items():
-        own = [agent for agent in agents if agent.operation == operation]
-        assert sum(one.requests for one in own) == cell.requests
-        assert sum(one.good for one in own) == cell.good
-        assert sum(one.bytes for one in own) == cell.bytes
-        assert {one.duration_s for one in own} == {cell.duration_s}
+        of_operation = [agent for agent in agents if agent.operation == operation]
+        assert sum(agent.requests for agent in of_operation) == cell.requests
+        assert sum(agent.good for agent in of_operation) == cell.good
+        assert sum(agent.bytes for agent in of_operation) == cell.bytes
+        assert {agent.duration_s for agent in of_operation} == {cell.duration_s}
         rate = cell.requests_per_s if cell.good else 0.0
-        assert sum(one.requests_per_s for one in own) == pytest.approx(rate)
-        counts = sum(one.service.count for one in own if one.service is not None)
+        assert sum(agent.requests_per_s for agent in of_operation) == pytest.approx(rate)
+        counts = sum(agent.service.count for agent in of_operation if agent.service is not None)
         assert counts == (cell.service.count if cell.service is not None else 0)
 
 
@@ -114,14 +114,14 @@ def test_the_load_generator_names_the_agent_of_its_document() -> None:
     trial = synthetic_run.trial(1, "nothing", "put", clients=2)
     trial["target"] = {"name": "nothing", "driver": "null", "settings": {}}
     trial |= {"agent": "client-7", "stop": {"requests": 100, "duration_ns": None}}
-    seen: list[Table] = []
+    tables: list[Table] = []
 
     def keep(event: LoadEvent) -> None:
         if event["kind"] == "figures" and event["rows"] is not None:
-            seen.append(event["rows"])
+            tables.append(event["rows"])
 
     _loadgen.run_trial(json.dumps(trial), keep)
-    assert {name for rows in seen for name in rows["agent"]} == {"client-7"}
+    assert {name for rows in tables for name in rows["agent"]} == {"client-7"}
 
 
 def test_a_load_whose_lease_runs_out_says_so_itself() -> None:

@@ -52,9 +52,9 @@ def test_a_cell_of_one_iteration_is_made_once_however_many_trials(
 def test_a_part_keeps_histograms_packed(tmp_path: Path) -> None:
     (record,) = write_run(tmp_path / "run", 1).records
     (part,) = read_parts(record, Rows(record.intervals))
-    kept = [histogram for histogram in part.histograms.values() if histogram is not None]
-    assert kept
-    assert all(isinstance(one, bytes) and len(one) < 50_000 for one in kept)
+    histograms = [histogram for histogram in part.histograms.values() if histogram is not None]
+    assert histograms
+    assert all(isinstance(histogram, bytes) and len(histogram) < 50_000 for histogram in histograms)
 
 
 def test_times_that_are_the_same_are_added_up_once(tmp_path: Path) -> None:
@@ -62,10 +62,10 @@ def test_times_that_are_the_same_are_added_up_once(tmp_path: Path) -> None:
     (record,) = write_run(tmp_path / "run", 1).records
     rows = record.intervals.to_pylist()
     assert all(row["response"] == row["service"] for row in rows)
-    (one,) = read_parts(record, Rows(record.intervals))
-    assert one.histograms["response"] is one.histograms["service"]
+    (first,) = read_parts(record, Rows(record.intervals))
+    assert first.histograms["response"] is first.histograms["service"]
     # One second without a response time: the two are no longer the same.
     rows[-1]["response"] = None
     (two,) = read_parts(record, Rows(INTERVAL_SCHEMA.of_rows(rows)))
-    assert two.histograms["service"] == one.histograms["service"]
+    assert two.histograms["service"] == first.histograms["service"]
     assert two.histograms["response"] not in (None, two.histograms["service"])

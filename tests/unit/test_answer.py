@@ -97,9 +97,11 @@ def test_the_peak_is_a_mean_and_not_the_luckiest_trial(sweep: tuple[Run, Finding
     _, findings = sweep
     first = findings.results[0]
     lucky = replace(first.trial_rates[0], requests_per_s=1e4)
-    own = replace(first, trial_rates=(lucky, *first.trial_rates[1:], *first.trial_rates[1:]))
-    found = answer_of(replace(findings, results=(own, *findings.results[1:])))
-    assert dict(found.curves[0].points)["peak"].parameters != first.parameters
+    lucky_result = replace(
+        first, trial_rates=(lucky, *first.trial_rates[1:], *first.trial_rates[1:])
+    )
+    answer = answer_of(replace(findings, results=(lucky_result, *findings.results[1:])))
+    assert dict(answer.curves[0].points)["peak"].parameters != first.parameters
 
 
 def test_size_and_threads_are_a_matrix_with_its_best_marked(sweep: tuple[Run, Findings]) -> None:
@@ -151,8 +153,8 @@ def test_what_is_left_out_is_said(rounds: tuple[Run, Findings]) -> None:
     assert int(line.split()[1]) == len(many.results) - len(rows)
 
 
-def standing(one: Result, word: Standing, *labels: str) -> Result:
-    return replace(one, standing=word, reasons=labels, labels=(*one.labels, *labels))
+def standing(result: Result, word: Standing, *labels: str) -> Result:
+    return replace(result, standing=word, reasons=labels, labels=(*result.labels, *labels))
 
 
 def test_requests_for_unwritten_objects_are_one_line(rounds: tuple[Run, Findings]) -> None:
@@ -179,7 +181,7 @@ def test_cautions_are_one_line_a_kind_the_gravest_first(rounds: tuple[Run, Findi
     run, findings = rounds
     first, second, *others = findings.results
     marked = (standing(first, "void", "STALLED"), standing(second, "bound", "HOST_LOST"), *others)
-    found = replace(
+    marked_findings = replace(
         findings,
         results=marked,
         findings=(
@@ -189,16 +191,16 @@ def test_cautions_are_one_line_a_kind_the_gravest_first(rounds: tuple[Run, Findi
             *findings.findings,
         ),
     )
-    answer = answer_of(found)
+    answer = answer_of(marked_findings)
     assert [caution.weight for caution in answer.cautions] == ["void", "bound", "caution"]
     assert answer.cautions[0].results == 1
-    said = [reason for caution in answer.cautions for reason in caution.reasons]
-    assert len(said) == len(set(said))
+    reasons = [reason for caution in answer.cautions for reason in caution.reasons]
+    assert len(reasons) == len(set(reasons))
     # Rules on numbers are in no table of labels: the finding brings its own.
-    assert UNKNOWN.says not in said
+    assert UNKNOWN.says not in reasons
     # A client that stalled for long is not said to have stalled briefly, too.
-    assert view("label")["NOISY"].short not in said
-    lines = [line for line in shown(run, found) if line.startswith(" ! ")]
+    assert view("label")["NOISY"].short not in reasons
+    lines = [line for line in shown(run, marked_findings) if line.startswith(" ! ")]
     assert [line.split()[1] for line in lines] == ["failed", "void", "bound", "caution"]
     assert max(map(len, lines)) <= 80
 
@@ -241,11 +243,13 @@ def test_a_result_with_too_many_failures_says_that_it_must_not_be_used(
         standing="void",
         reasons=("INVALID(errors)",),
     )
-    found = replace(findings, results=(failed, *rest))
-    caution = answer_of(found).cautions[0]
+    failed_findings = replace(findings, results=(failed, *rest))
+    caution = answer_of(failed_findings).cautions[0]
     assert (caution.weight, caution.reasons) == ("void", (CHECKS["errors"],))
     assert failed.limit_words == CHECKS["errors"]
-    assert any(f"loadstone report {run.path} --full" in line for line in shown(run, found))
+    assert any(
+        f"loadstone report {run.path} --full" in line for line in shown(run, failed_findings)
+    )
 
 
 def test_what_took_less_than_a_tenth_of_a_second_took_some_time(
@@ -296,7 +300,9 @@ def test_a_run_without_results_says_so(rounds: tuple[Run, Findings]) -> None:
 
 def test_people_read_limits_in_words_and_programs_ids(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
-    limits = {one.verdict.limit for one in findings.rounds if one.verdict is not None}
+    limits = {
+        measured.verdict.limit for measured in findings.rounds if measured.verdict is not None
+    }
     assert limits
     for name in ("terminal", "markdown", "html"):
         text = REPORTS[name].render(run, findings, Options(is_full=True)).decode()
@@ -312,7 +318,7 @@ def test_what_the_store_does_has_a_line_of_its_own(tmp_path: Path) -> None:
     folder.add(trial(1, "one", "get", clients=4), 200, changes={"connections_opened": 800})
     run = read_run(folder.close(campaign={"targets": {"one": {}}}, campaign_file=""))
     findings = analyse(run)
-    (finding,) = [one for one in findings.findings if one.rule == "connections-closed"]
+    (finding,) = [finding for finding in findings.findings if finding.rule == "connections-closed"]
     (line,) = [line for line in shown(run, findings, 100) if line.startswith(" ! store ")]
     assert finding.statement in line
     first = headline_of(findings, answer_of(findings)).sentence

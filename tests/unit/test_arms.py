@@ -123,12 +123,12 @@ def test_a_directory_that_is_another_s_is_neither_used_nor_deleted(tmp_path: Pat
         arms.enter(trial(block=1))
     # One that took the name of ours meanwhile stays, too.
     arms.enter(trial(block=2))
-    own = tmp_path / "data" / f"loadstone-{RUN[:12]}-0002-new"
-    own.rename(tmp_path / "moved")
-    own.mkdir()
-    (own / "precious").write_text("theirs")
+    made = tmp_path / "data" / f"loadstone-{RUN[:12]}-0002-new"
+    made.rename(tmp_path / "moved")
+    made.mkdir()
+    (made / "precious").write_text("theirs")
     arms.leave()
-    assert (theirs / "precious").read_text() == (own / "precious").read_text() == "theirs"
+    assert (theirs / "precious").read_text() == (made / "precious").read_text() == "theirs"
     assert [error.kind for error in arms.left] == ["left-behind"]
 
 

@@ -12,11 +12,11 @@ def steps(seconds: int, late_s: float) -> list[Step]:
 
     CPU time is looked at somewhat late, and the last look misses threads that have ended.
     """
-    told = [
+    steady_steps = [
         Step(1000 * by_s, by_s, 1 + 0.25 * (by_s + late_s), by_s + late_s)
         for by_s in range(1, seconds + 1)
     ]
-    return [*told[:-1], told[-1]._replace(cpu_s=0.01)]
+    return [*steady_steps[:-1], steady_steps[-1]._replace(cpu_s=0.01)]
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.04])
@@ -36,6 +36,6 @@ def test_too_short_a_run_is_refused() -> None:
 
 
 def test_cpu_time_that_falls_is_refused() -> None:
-    told = [*steps(6, 0.0), Step(7000, 7, 0.02, 7)]
+    falling = [*steps(6, 0.0), Step(7000, 7, 0.02, 7)]
     with pytest.raises(SystemExit, match="CPU time"):
-        steady(CASE, told)
+        steady(CASE, falling)

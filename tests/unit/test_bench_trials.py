@@ -20,9 +20,9 @@ def test_in_turns_one_run_of_ours_counts_beside_all_and_who_goes_first_changes()
         return run
 
     theirs = {"a": program("a"), "b": program("b")}
-    told = trials.in_rounds(program("ours"), theirs, 2, at_once=False)
+    rounds_of = trials.in_rounds(program("ours"), theirs, 2, at_once=False)
     assert order == ["ours", "a", "b", "a", "b", "ours"]
-    assert told == {
+    assert rounds_of == {
         "a": [("ours1", "a1"), ("ours2", "a2")],
         "b": [("ours1", "b1"), ("ours2", "b2")],
     }
@@ -30,11 +30,11 @@ def test_in_turns_one_run_of_ours_counts_beside_all_and_who_goes_first_changes()
 
 def test_at_once_each_of_theirs_runs_beside_a_run_of_ours() -> None:
     both_are_here = threading.Barrier(2, timeout=60)
-    told = trials.in_rounds(
+    rounds_of = trials.in_rounds(
         both_are_here.wait, {"a": both_are_here.wait, "b": both_are_here.wait}, 3, at_once=True
     )
     # A barrier gives each of the two another number; alone it would break.
-    assert {name: [sum(pair) for pair in pairs] for name, pairs in told.items()} == {
+    assert {name: [sum(pair) for pair in pairs] for name, pairs in rounds_of.items()} == {
         "a": [1, 1, 1],
         "b": [1, 1, 1],
     }
@@ -60,10 +60,10 @@ def test_cpu_time_is_that_of_the_program_alone_while_another_runs(
     def idle() -> tuple[float, str]:
         return trials.cpu_of([sys.executable, "-c", "import time; time.sleep(1.5)"])
 
-    (((burnt_s, said), (idle_s, nothing)),) = trials.in_rounds(
+    (((burnt_s, printed), (idle_s, nothing)),) = trials.in_rounds(
         burnt, {"idle": idle}, 1, at_once=True
     )["idle"]
-    assert (said, nothing) == ("burnt\n", "")
+    assert (printed, nothing) == ("burnt\n", "")
     assert burnt_s >= 1.0
     assert idle_s < 0.5
 
@@ -91,6 +91,6 @@ def test_programs_that_share_a_core_have_no_rates_to_reach(
     at_once: bool, met: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ratios.print_met([{"cpu_ratio": 0.9, "rate_ratio": 0.5}], "fio", at_once=at_once)
-    said = capsys.readouterr().out
-    assert said.startswith(met)
-    assert ("rate" in said) is not at_once
+    printed = capsys.readouterr().out
+    assert printed.startswith(met)
+    assert ("rate" in printed) is not at_once

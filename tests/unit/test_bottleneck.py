@@ -118,25 +118,30 @@ def findings(skyhook: Run) -> Findings:
 
 
 def bottleneck(findings: Findings, target: str, operation: str) -> Finding:
-    (found,) = [
+    (bottleneck_of,) = [
         finding
         for finding in findings.findings
         if finding.rule == "bottleneck"
         and [case.startswith(target) and f", {operation} " in case for case in finding.cases]
         == [True]
     ]
-    return found
+    return bottleneck_of
 
 
-def shares(found: Finding) -> dict[str, float]:
+def shares(finding: Finding) -> dict[str, float]:
     """Return the share of each ceiling, the lowest ceiling first."""
-    return {one.metric.removeprefix("share of "): float(one.value) for one in found.evidence}
+    return {
+        evidence.metric.removeprefix("share of "): float(evidence.value)
+        for evidence in finding.evidence
+    }
 
 
-def touched(found: Finding) -> list[str]:
+def touched(finding: Finding) -> list[str]:
     """Return the ceilings that a result comes up to without passing them."""
     return [
-        name for name, share in shares(found).items() if CEILING_TOUCHED <= share <= CEILING_PASSED
+        name
+        for name, share in shares(finding).items()
+        if CEILING_TOUCHED <= share <= CEILING_PASSED
     ]
 
 
@@ -147,57 +152,57 @@ def rate(requests: int) -> float:
 def test_four_osds_touch_the_network_and_both_numbers_stand_in_one_unit(
     findings: Findings,
 ) -> None:
-    found = bottleneck(findings, "four-osds", "get")
+    finding = bottleneck(findings, "four-osds", "get")
     share = rate(225) * MIB / NETWORK
-    assert shares(found)[PATH] == pytest.approx(share)
-    assert touched(found) == [PATH] == list(shares(found))[:1]
-    assert found.severity == "caution"
+    assert shares(finding)[PATH] == pytest.approx(share)
+    assert touched(finding) == [PATH] == list(shares(finding))[:1]
+    assert finding.severity == "caution"
     # Both stand in one unit, and the path in that of links besides, with the range it was seen in.
     for number in ("900 MiB/s", f"{share:.0%}", "907 MiB/s = 7.61 Gbit/s", "775 MiB/s", "983 MiB/s",
                    "1,049 MiB/s", "2,422 MiB/s", "+7%"):  # fmt: skip
-        assert number in found.statement
+        assert number in finding.statement
 
 
 def test_one_osd_touches_the_store_and_not_the_network(findings: Findings) -> None:
-    found = bottleneck(findings, "one-osd", "get")
-    assert touched(found) == ["rados bench"]
-    assert shares(found)["rados bench"] == pytest.approx(0.994, abs=0.001)
-    assert found.severity == "note"
+    finding = bottleneck(findings, "one-osd", "get")
+    assert touched(finding) == ["rados bench"]
+    assert shares(finding)["rados bench"] == pytest.approx(0.994, abs=0.001)
+    assert finding.severity == "note"
 
 
 def test_the_value_of_the_osds_is_what_they_do_together(findings: Findings) -> None:
-    found = bottleneck(findings, "four-osds", "put")
-    assert touched(found) == [OSDS]
-    assert shares(found)[OSDS] == pytest.approx(rate(72) * MIB / 305e6)
+    finding = bottleneck(findings, "four-osds", "put")
+    assert touched(finding) == [OSDS]
+    assert shares(finding)[OSDS] == pytest.approx(rate(72) * MIB / 305e6)
 
 
 def test_a_result_above_a_ceiling_was_not_held_up_by_it(tmp_path: Path) -> None:
     path = write_skyhook(tmp_path / "run", device=100e6)
-    found = bottleneck(analyse(read_run(path)), "four-osds", "get")
-    assert touched(found) == [PATH]
-    assert shares(found)["device (fio)"] == pytest.approx(rate(225) * MIB / 100e6)
+    finding = bottleneck(analyse(read_run(path)), "four-osds", "get")
+    assert touched(finding) == [PATH]
+    assert shares(finding)["device (fio)"] == pytest.approx(rate(225) * MIB / 100e6)
 
 
 def test_far_below_every_ceiling_none_is_named(tmp_path: Path) -> None:
     path = write_skyhook(tmp_path / "run", network=100 * GBIT)
-    found = bottleneck(analyse(read_run(path)), "four-osds", "get")
-    assert touched(found) == []
-    assert max(shares(found).values()) == pytest.approx(0.858, abs=0.001)
+    finding = bottleneck(analyse(read_run(path)), "four-osds", "get")
+    assert touched(finding) == []
+    assert max(shares(finding).values()) == pytest.approx(0.858, abs=0.001)
 
 
 def test_so_many_devices_side_by_side_let_through_so_much_more(tmp_path: Path) -> None:
     path = write_skyhook(tmp_path / "run", network=100 * GBIT)
     add_ceiling(path, 2, "device", ["four-osds"], [measurement("read", "read", 240e6)], count=4)
-    found = bottleneck(analyse(read_run(path)), "four-osds", "get")
-    assert touched(found) == ["device (fio)"]
-    assert shares(found)["device (fio)"] == pytest.approx(rate(225) * MIB / (4 * 240e6))
-    assert "4 ×" in found.statement
+    finding = bottleneck(analyse(read_run(path)), "four-osds", "get")
+    assert touched(finding) == ["device (fio)"]
+    assert shares(finding)["device (fio)"] == pytest.approx(rate(225) * MIB / (4 * 240e6))
+    assert "4 ×" in finding.statement
 
 
 def test_devices_and_osds_write_every_copy_and_the_path_carries_one(tmp_path: Path) -> None:
     path = write_skyhook(tmp_path / "run")
-    own = [measurement("2 OSDs together", "write", 900e6, parameters={"osds": [0, 1]})]
-    add_ceiling(path, 5, "osd_bench", ["four-osds"], own, replication={"four-osds": 3})
+    together = [measurement("2 OSDs together", "write", 900e6, parameters={"osds": [0, 1]})]
+    add_ceiling(path, 5, "osd_bench", ["four-osds"], together, replication={"four-osds": 3})
     both = ["one-osd", "four-osds"]
     device = [measurement("write", "write", 2000e6)]
     add_ceiling(path, 6, "device", both, device, replication={"four-osds": 2.0})
@@ -212,9 +217,9 @@ def test_devices_and_osds_write_every_copy_and_the_path_carries_one(tmp_path: Pa
     ] == (pytest.approx(300e6))
     assert writes["device (fio)", ("one-osd",)] == 2000e6
     assert writes["device (fio) ÷ 2 for its copies", ("four-osds",)] == 1000e6
-    found = bottleneck(analyse(read_run(path)), "four-osds", "put")
-    own = shares(found)["OSDs by themselves (ceph tell osd bench) ÷ 3 for its copies"]
-    assert own == pytest.approx(rate(72) * MIB / 300e6)
+    finding = bottleneck(analyse(read_run(path)), "four-osds", "put")
+    share = shares(finding)["OSDs by themselves (ceph tell osd bench) ÷ 3 for its copies"]
+    assert share == pytest.approx(rate(72) * MIB / 300e6)
 
 
 def test_the_verdict_of_a_cell_names_the_ceiling_that_it_touches(findings: Findings) -> None:
@@ -225,7 +230,7 @@ def test_the_verdict_of_a_cell_names_the_ceiling_that_it_touches(findings: Findi
         for case in finding.cases
     }
     by_words = {
-        limit: [case for case, found in verdicts.items() if found == limit]
+        limit: [case for case, named in verdicts.items() if named == limit]
         for limit in set(verdicts.values())
     }
     network, software = map(limit_in_words, ("NETWORK_PATH", "TARGET_SOFTWARE"))
@@ -254,10 +259,10 @@ def test_a_run_without_ceilings_has_no_such_finding_table_or_chart(tmp_path: Pat
     for number, threads in enumerate((1, 4, 8), start=1):
         folder.add(trial(number, "a", "get", clients=threads, size=SIZE), 10 * threads)
     run = read_run(folder.close(campaign={"name": "plain"}, campaign_file=""))
-    found = analyse(run)
-    assert found.ceilings == ()
-    assert not [finding for finding in found.findings if finding.rule == "bottleneck"]
-    assert not [name for name in charts_of_run(run, found) if name.startswith("data-")]
+    findings = analyse(run)
+    assert findings.ceilings == ()
+    assert not [finding for finding in findings.findings if finding.rule == "bottleneck"]
+    assert not [name for name in charts_of_run(run, findings) if name.startswith("data-")]
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +298,7 @@ def test_a_ceiling_far_above_is_named_and_not_drawn_where_it_is_not(tmp_path: Pa
     run = read_run(write_skyhook(tmp_path / "run", device=50e9))
     charts = charts_of_run(run, analyse(run))
     for name in ("data-against-load", "data-over-time"):
-        drawn = {one["name"] for panel in charts[name].ceilings for one in panel["near"]}
+        drawn = {ceiling["name"] for panel in charts[name].ceilings for ceiling in panel["near"]}
         assert drawn
         assert "device (fio)" not in drawn
         assert "not drawn: " in charts[name].caption
@@ -318,8 +323,8 @@ def test_over_time_each_thread_count_is_a_line_below_the_ceilings(
     charts: dict[str, DrawnChart],
 ) -> None:
     chart = charts["data-over-time"]
-    own = [row for row in chart.rows if row["panel"] == chart.panels[0]]
-    assert len({row["trial"] for row in own}) == len({row["key"] for row in own}) > 2
+    of_panel = [row for row in chart.rows if row["panel"] == chart.panels[0]]
+    assert len({row["trial"] for row in of_panel}) == len({row["key"] for row in of_panel}) > 2
     drawn = {
         c["name"]
         for ceiling in chart.ceilings
@@ -351,7 +356,11 @@ def test_the_first_screen_names_the_ceilings_that_results_touch(
     ]
     assert len(held) == 3
     lines = screen.splitlines()
-    shown = [one for one in held if any(one.statement.partition(":")[0] in line for line in lines)]
+    shown = [
+        finding
+        for finding in held
+        if any(finding.statement.partition(":")[0] in line for line in lines)
+    ]
     assert len(shown) == 2
     assert len(lines) <= 24
 
@@ -361,11 +370,11 @@ def test_the_json_report_has_every_measurement_and_suits_its_schema(
 ) -> None:
     import jsonschema
 
-    found = document(skyhook, findings)
+    report = document(skyhook, findings)
     path = Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json"
-    jsonschema.Draft202012Validator(json.loads(path.read_text())).validate(found)
-    values = [ceiling for ceiling in found["ceilings"] if ceiling["is_value"]]
-    assert len(found["ceilings"]) == 12
+    jsonschema.Draft202012Validator(json.loads(path.read_text())).validate(report)
+    values = [ceiling for ceiling in report["ceilings"] if ceiling["is_value"]]
+    assert len(report["ceilings"]) == 12
     assert len(values) == len(ceilings_of(findings.ceilings)) == 8
 
 
@@ -383,18 +392,18 @@ def test_hooks_are_marked_in_charts_over_time_and_listed_with_what_they_said(
     early = entry | {"hook": "drop", "started_unix_ns": STARTED_UNIX_NS - 10**9}
     (path / "hooks.jsonl").write_text(json.dumps(early) + "\n" + json.dumps(entry) + "\n")
     run = read_run(path)
-    found = analyse(run)
-    (mark,) = drawn_of_run(run, found)["marks"]
+    with_hooks = analyse(run)
+    (mark,) = drawn_of_run(run, with_hooks)["marks"]
     assert (mark["elapsed_s"], mark["trial"]) == (30.0, "0001")
     assert mark["words"].startswith("restart: ")
     assert mark["words"].endswith(" 1")
-    chart = charts_of_run(run, found)["rate-over-time"]
+    chart = charts_of_run(run, with_hooks)["rate-over-time"]
     assert mark["words"] in chart.svg
     assert "Marked" in chart.caption
-    text = REPORTS["markdown"].render(run, found, Options()).decode()
+    text = REPORTS["markdown"].render(run, with_hooks, Options()).decode()
     assert why in text
     assert re.search(r"\bdrop at 30s: [a-z ]+ 1; restart\b", text)
-    labels = {trial.trial: trial.labels for trial in found.trials}
+    labels = {trial.trial: trial.labels for trial in with_hooks.trials}
     assert labels["0001"] == ("HOOK",)
     assert labels["0002"] == ()
 

@@ -122,12 +122,12 @@ def test_ctrl_c_ends_the_planning_and_all_before_it(module: str, tmp_path: Path)
             if line.split(b"|")[-1].strip().startswith(module.encode()):
                 break
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate()
+        _, output = process.communicate()
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == 130, said
-    assert b"Traceback" not in said
+    assert process.returncode == 130, output
+    assert b"Traceback" not in output
 
 
 # In a process of its own, whose memory nothing else has used.
@@ -170,8 +170,8 @@ def test_a_short_parquet_file_that_unpacks_without_end_is_refused(
         text=True,
         check=True,
     )
-    said, grown_kib = done.stdout.rsplit("\n", 2)[:2]
-    assert said == _loadgen.TooLargeError.__name__
+    error, grown_kib = done.stdout.rsplit("\n", 2)[:2]
+    assert error == _loadgen.TooLargeError.__name__
     # What it would have unpacked to is ten times as much and more.
     assert int(grown_kib) < 16_000
 

@@ -40,11 +40,11 @@ def test_a_table_with_more_rows_than_the_trial_has_seconds_for_is_refused_by_eac
     assert read_run(run).records[0].intervals.num_rows
     forge(path, 8_000_000 if folder == "probes" else 400_000)
 
-    said = set()
+    messages = set()
     for command in (["report", "-f", "csv"], ["report", "-f", "json"], ["compare"]):
         assert main([command[0], str(run), *command[1:]]) == 1
-        said.add(capsys.readouterr().err)
-    (message,) = said
+        messages.add(capsys.readouterr().err)
+    (message,) = messages
     assert path.name in message
     # Refused by its footer, and not for what it unpacks to.
     assert "rows" in message
@@ -110,9 +110,9 @@ def test_a_batch_of_a_compressed_stream_is_bounded(
     ):
         writer.write_batch(batch.slice(0, 10))
         writer.write_batch(batch)
-    assert [one.num_rows for one in tables.read_stream(path, is_packed=True)] == [10, 1 << 20]
+    assert [batch.num_rows for batch in tables.read_stream(path, is_packed=True)] == [10, 1 << 20]
     monkeypatch.setattr(tables, "BATCH_BYTES_MAX", 1 << 22)
-    found = tables.read_stream(path, is_packed=True)
-    assert next(found).num_rows == 10
+    batches = tables.read_stream(path, is_packed=True)
+    assert next(batches).num_rows == 10
     with pytest.raises(ResultError, match="batch"):
-        next(found)
+        next(batches)

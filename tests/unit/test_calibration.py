@@ -60,7 +60,7 @@ POINTS = (
 )
 
 
-def kept(
+def calibrated(
     *points: CalibrationPoint, age: datetime.timedelta = datetime.timedelta(hours=1)
 ) -> Calibration:
     session = Session(measured=BEGAN - age, conditions=HERE, points=points or POINTS)
@@ -85,17 +85,17 @@ def load(**changes: Any) -> ClientLoad:
 
 
 def rate(**changes: Any) -> float:
-    return ceiling_of(kept(), load(**changes), HERE).requests_per_s
+    return ceiling_of(calibrated(), load(**changes), HERE).requests_per_s
 
 
 def test_elsewhere_the_cores_are_the_clients_alone() -> None:
-    ceiling = ceiling_of(kept(), load(), HERE)
+    ceiling = ceiling_of(calibrated(), load(), HERE)
     assert ceiling.basis == "processor time"
     assert ceiling.requests_per_s == pytest.approx(4 / 11e-6)
 
 
 def test_beside_its_target_the_client_reaches_what_was_reached() -> None:
-    ceiling = ceiling_of(kept(), load(is_on_own_host=True), HERE)
+    ceiling = ceiling_of(calibrated(), load(is_on_own_host=True), HERE)
     assert ceiling.basis == "measured"
     assert ceiling.requests_per_s == pytest.approx(100_000)
 
@@ -111,7 +111,7 @@ def test_a_smaller_size_is_never_taken_to_be_faster_than_the_smallest_measured()
 
 
 def test_a_larger_size_goes_on_with_the_line_and_is_marked() -> None:
-    ceiling = ceiling_of(kept(), load(bytes_per_request=400_000.0), HERE)
+    ceiling = ceiling_of(calibrated(), load(bytes_per_request=400_000.0), HERE)
     assert ceiling.is_extended
     assert ceiling.requests_per_s == pytest.approx(4 / 110e-6)
     with pytest.raises(NoOwnCeilingError, match="40000 bytes"):
@@ -119,8 +119,8 @@ def test_a_larger_size_goes_on_with_the_line_and_is_marked() -> None:
 
 
 def test_a_single_size_is_drawn_on_without_a_fixed_part() -> None:
-    one = kept(point(100, 4_000, 100_000, 11))
-    ceiling = ceiling_of(one, load(bytes_per_request=8_000.0), HERE)
+    calibration_of_one_size = calibrated(point(100, 4_000, 100_000, 11))
+    ceiling = ceiling_of(calibration_of_one_size, load(bytes_per_request=8_000.0), HERE)
     assert ceiling.is_extended
     assert ceiling.requests_per_s == pytest.approx(4 / 22e-6)
 
@@ -135,8 +135,8 @@ def test_few_clients_are_bound_by_the_time_of_a_request() -> None:
 def test_fewer_cores_have_a_lower_ceiling() -> None:
     assert rate(cores=1) == pytest.approx(1 / 11e-6)
     limited = {**HERE, "cgroup_cpu.max": "50000 100000"}
-    session = replace(kept().sessions[0], conditions=limited)
-    narrow = replace(kept(), sessions=(session,))
+    session = replace(calibrated().sessions[0], conditions=limited)
+    narrow = replace(calibrated(), sessions=(session,))
     assert ceiling_of(narrow, load(), limited).requests_per_s == pytest.approx(0.5 / 11e-6)
 
 
@@ -167,16 +167,16 @@ def test_a_range_costs_what_a_whole_object_of_its_size_costs() -> None:
 
 
 def test_reads_that_checked_less_do_not_stand_for_reads_that_check_all() -> None:
-    unchecked = kept(*(replace(one, verify=0.0) for one in POINTS))
+    unchecked = calibrated(*(replace(measured_point, verify=0.0) for measured_point in POINTS))
     with pytest.raises(NoOwnCeilingError, match="100%"):
         ceiling_of(unchecked, load(), HERE)
-    assert ceiling_of(kept(), load(verify=0.5), HERE).requests_per_s == pytest.approx(rate())
+    assert ceiling_of(calibrated(), load(verify=0.5), HERE).requests_per_s == pytest.approx(rate())
 
 
 def test_other_conditions_are_named() -> None:
     now = {**HERE, "cpu_governor": "powersave"}
     with pytest.raises(NoOwnCeilingError, match="cpu governor") as caught:
-        ceiling_of(kept(), load(), now)
+        ceiling_of(calibrated(), load(), now)
     for value in ("performance", "powersave"):
         assert value in str(caught.value)
 
@@ -189,9 +189,9 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_is_kept_is_copied_for_its_host_and_build_only(state: Path) -> None:
     assert calibration.copy_for(HOST, "abc", ["s3"])["absent"] == calibration.NOT_CALIBRATED
-    calibration.keep(HOST, "abc", kept().sessions[0])
-    found = calibration.parse(calibration.copy_for(HOST, "abc", ["s3"]))
-    assert found.sessions == kept().sessions
+    calibration.keep(HOST, "abc", calibrated().sessions[0])
+    copied = calibration.parse(calibration.copy_for(HOST, "abc", ["s3"]))
+    assert copied.sessions == calibrated().sessions
     assert calibration.copy_for(HOST, "def", ["s3"])["absent"] == calibration.OTHER_BUILDS_ONLY
     elsewhere = {**HOST, "name": "client-2"}
     absent = calibration.copy_for(elsewhere, "abc", ["s3"])["absent"]
@@ -200,7 +200,7 @@ def test_what_is_kept_is_copied_for_its_host_and_build_only(state: Path) -> None
 
 
 def test_a_new_session_takes_the_place_of_the_same_loads_only(state: Path) -> None:
-    calibration.keep(HOST, "abc", kept().sessions[0])
+    calibration.keep(HOST, "abc", calibrated().sessions[0])
     renewed = Session(
         measured=BEGAN, conditions=HERE, points=(replace(POINTS[0], requests_per_s=11_000.0),)
     )
@@ -208,14 +208,14 @@ def test_a_new_session_takes_the_place_of_the_same_loads_only(state: Path) -> No
     old, new = calibration.read(path).sessions
     assert old.points == POINTS[1:]
     assert new == renewed
-    assert [one.name for one in path.parent.iterdir()] == [path.name]
+    assert [sibling.name for sibling in path.parent.iterdir()] == [path.name]
 
 
 def test_the_higher_of_two_measurements_stands_with_its_date() -> None:
     slow = replace(POINTS[0], requests_per_s=9_000.0)
     fast = replace(POINTS[1], requests_per_s=120_000.0)
     new = Session(measured=BEGAN, conditions=HERE, points=(slow, fast))
-    before = kept(POINTS[0], POINTS[1])
+    before = calibrated(POINTS[0], POINTS[1])
     ((session, old, lower),) = before.standing_against(new)
     assert (session, old, lower) == (before.sessions[0], POINTS[0], slow)
     first, second = before.with_session(new).sessions
@@ -228,10 +228,10 @@ def test_the_higher_of_two_measurements_stands_with_its_date() -> None:
 def test_a_higher_one_that_is_old_or_of_other_conditions_gives_way() -> None:
     slow = replace(POINTS[0], requests_per_s=9_000.0)
     new = Session(measured=BEGAN, conditions=HERE, points=(slow,))
-    old = kept(POINTS[0], age=datetime.timedelta(days=8))
+    old = calibrated(POINTS[0], age=datetime.timedelta(days=8))
     assert old.with_session(new).sessions == (new,)
     other = replace(new, conditions={**HERE, "cpu_governor": "powersave"})
-    assert kept(POINTS[0]).with_session(other).sessions == (other,)
+    assert calibrated(POINTS[0]).with_session(other).sessions == (other,)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_a_higher_one_that_is_old_or_of_other_conditions_gives_way() -> None:
 def test_a_calibration_that_was_edited_is_named_and_stops_no_run(
     state: Path, part: str, changes: dict[str, Any], reason: str
 ) -> None:
-    path = calibration.keep(HOST, "abc", kept().sessions[0])
+    path = calibration.keep(HOST, "abc", calibrated().sessions[0])
     document = json.loads(path.read_text())
     session = document["sessions"][0]
     (session["points"][0] if part == "points" else session).update(changes)
@@ -256,10 +256,10 @@ def test_a_calibration_that_was_edited_is_named_and_stops_no_run(
 
 
 def test_a_calibration_that_was_cut_off_stops_no_run(state: Path) -> None:
-    path = calibration.keep(HOST, "abc", kept().sessions[0])
+    path = calibration.keep(HOST, "abc", calibrated().sessions[0])
     path.write_text(path.read_text()[:100])
     assert "cut off" in calibration.copy_for(HOST, "abc", ["s3"])["absent"]
-    calibration.keep(HOST, "abc", kept().sessions[0])
+    calibration.keep(HOST, "abc", calibrated().sessions[0])
     assert "absent" not in calibration.copy_for(HOST, "abc", ["s3"])
 
 
@@ -269,14 +269,16 @@ def hiccups(late_ns: int) -> str:
     return base64.b64encode(times.encode()).decode()
 
 
-def run_of(path: Path, found: object, *, good: int = 50_000, **summary: Any) -> Findings:
+def run_of(
+    path: Path, calibration_found: object, *, good: int = 50_000, **summary: Any
+) -> Findings:
     """One trial of gets on an S3 store elsewhere, with a calibration in the run's manifest."""
     folder = synthetic_run.Folder(path / "run", "known", seconds=4)
     document = synthetic_run.trial(1, "store", "get", clients=100, size=4_000)
     folder.add(document, good, wobble=0, changes=summary)
     folder.close(campaign={}, campaign_file="name: known\n")
     manifest = json.loads((folder.path / "manifest.json").read_text())
-    manifest |= {"host": HOST, "calibration": found}
+    manifest |= {"host": HOST, "calibration": calibration_found}
     (folder.path / "manifest.json").write_text(json.dumps(manifest))
     return analyse(read_run(folder.path))
 
@@ -307,7 +309,7 @@ def test_client_hosts_have_ceilings_of_their_own(
     folder.close(campaign={}, campaign_file="name: known\n")
     manifest = json.loads((folder.path / "manifest.json").read_text())
     joined = [
-        {"name": host["name"], "fingerprint": machine, "calibration": kept().document()}
+        {"name": host["name"], "fingerprint": machine, "calibration": calibrated().document()}
         for host, machine in zip(hosts, machines, strict=True)
     ]
     manifest |= {"host": HOST, "calibration": {"absent": "not here"}, "hosts": joined}
@@ -320,17 +322,19 @@ def test_client_hosts_have_ceilings_of_their_own(
     (folder.path / "manifest.json").write_text(json.dumps(manifest))
     findings = analyse(read_run(folder.path))
     assert findings.rounds[0].instrument is None
-    (found,) = [finding for finding in findings.findings if finding.rule == "not-calibrated"]
-    assert "client1" in found.statement
+    (not_calibrated,) = [
+        finding for finding in findings.findings if finding.rule == "not-calibrated"
+    ]
+    assert "client1" in not_calibrated.statement
 
 
 def rendered(path: Path, findings: Findings, name: str) -> str:
-    report = next(one for one in REPORTS.values() if one.name == name)
+    report = next(report for report in REPORTS.values() if report.name == name)
     return report.render(read_run(path / "run"), findings, Options(is_full=True)).decode()
 
 
 def test_a_run_says_how_near_the_ceiling_it_was(tmp_path: Path) -> None:
-    findings = run_of(tmp_path, kept().document(), good=100_000)
+    findings = run_of(tmp_path, calibrated().document(), good=100_000)
     (cell,) = findings.rounds
     assert cell.instrument is not None
     assert cell.instrument.share == pytest.approx(100_000 * 11e-6 / 4)
@@ -342,34 +346,34 @@ def test_a_run_says_how_near_the_ceiling_it_was(tmp_path: Path) -> None:
 
 def test_threads_that_used_more_of_their_cores_were_nearer_the_ceiling(tmp_path: Path) -> None:
     used_ns = [3_000_000_000, 3_000_000_000, 3_000_000_000, 3_000_000_000]
-    (cell,) = run_of(tmp_path, kept().document(), thread_cpu_ns=used_ns).rounds
+    (cell,) = run_of(tmp_path, calibrated().document(), thread_cpu_ns=used_ns).rounds
     assert cell.instrument is not None
     # Four threads, four cores, four seconds.
     assert cell.instrument.share == pytest.approx(0.75)
 
 
 def test_half_the_ceiling_is_a_caution(tmp_path: Path) -> None:
-    (cell,) = run_of(tmp_path, kept().document(), good=200_000).rounds
+    (cell,) = run_of(tmp_path, calibrated().document(), good=200_000).rounds
     assert "NEAR_CEILING" in cell.labels
 
 
 def test_near_the_ceiling_a_rate_is_a_bound_in_every_readable_report(tmp_path: Path) -> None:
-    findings = run_of(tmp_path, kept().document(), good=300_000)
+    findings = run_of(tmp_path, calibrated().document(), good=300_000)
     (cell,) = findings.rounds
     assert "INSTRUMENT_LIMITED" in cell.labels
     for name in ("terminal", "markdown", "html"):
         assert "≥ 300,000" in rendered(tmp_path, findings, name), name
-    (found,) = json.loads(rendered(tmp_path, findings, "json"))["rounds"]
-    assert found["instrument"]["share_of_ceiling"] == pytest.approx(0.825)
-    assert found["requests_per_s"] == 300_000
-    assert found["verdict"]["limit"].startswith("INSTRUMENT_")
+    (row,) = json.loads(rendered(tmp_path, findings, "json"))["rounds"]
+    assert row["instrument"]["share_of_ceiling"] == pytest.approx(0.825)
+    assert row["requests_per_s"] == 300_000
+    assert row["verdict"]["limit"].startswith("INSTRUMENT_")
 
 
 def test_a_bound_stands_below_a_published_layout_and_takes_part_in_no_ratio(
     tmp_path: Path,
 ) -> None:
-    findings = run_of(tmp_path, kept().document(), good=300_000)
-    report = next(one for one in REPORTS.values() if one.name == "markdown")
+    findings = run_of(tmp_path, calibrated().document(), good=300_000)
+    report = next(report for report in REPORTS.values() if report.name == "markdown")
     (note,) = standing_notes(findings.rounds)
     for table in ("hummingbird", "cern"):
         run = read_run(tmp_path / "run")
@@ -385,17 +389,21 @@ def test_a_bound_stands_below_a_published_layout_and_takes_part_in_no_ratio(
 def test_without_a_calibration_one_line_says_so_with_the_command(tmp_path: Path) -> None:
     why = "this host is new"
     findings = run_of(tmp_path, {"absent": why})
-    (found,) = [finding for finding in findings.findings if finding.rule == "not-calibrated"]
-    assert why in found.statement
-    assert "loadstone calibrate s3 --sizes 4000 --threads 1,100" in found.statement
+    (not_calibrated,) = [
+        finding for finding in findings.findings if finding.rule == "not-calibrated"
+    ]
+    assert why in not_calibrated.statement
+    assert "loadstone calibrate s3 --sizes 4000 --threads 1,100" in not_calibrated.statement
 
 
 def test_an_old_calibration_is_used_and_doubted(tmp_path: Path) -> None:
-    old = kept(age=datetime.timedelta(days=9)).document()
+    old = calibrated(age=datetime.timedelta(days=9)).document()
     findings = run_of(tmp_path, old)
     assert findings.rounds[0].instrument is not None
-    (found,) = [finding for finding in findings.findings if finding.rule == "calibration-old"]
-    (age,) = found.evidence
+    (old_calibration,) = [
+        finding for finding in findings.findings if finding.rule == "calibration-old"
+    ]
+    (age,) = old_calibration.evidence
     assert (age.metric, age.value) == ("age", pytest.approx(9, abs=0.01))
 
 
@@ -408,8 +416,8 @@ def test_operations_side_by_side_use_up_the_ceiling_together(tmp_path: Path) -> 
     folder.write(document, rows)
     folder.close(campaign={}, campaign_file="name: known\n")
     manifest = json.loads((folder.path / "manifest.json").read_text())
-    puts = tuple(replace(one, operation="put") for one in POINTS)
-    manifest |= {"host": HOST, "calibration": kept(*POINTS, *puts).document()}
+    puts = tuple(replace(measured_point, operation="put") for measured_point in POINTS)
+    manifest |= {"host": HOST, "calibration": calibrated(*POINTS, *puts).document()}
     (folder.path / "manifest.json").write_text(json.dumps(manifest))
     findings = analyse(read_run(folder.path))
     shares = [cell.instrument.share for cell in findings.rounds if cell.instrument is not None]

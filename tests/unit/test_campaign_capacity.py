@@ -32,7 +32,7 @@ def mistakes_of(phase: str, load: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("phase", "said"),
+    ("phase", "fact"),
     [
         ("capacity: {errors: 1%}", "phases.0.capacity: found none"),
         ("capacity: {p99: 1s, p50: 1s}", "p50 and p99"),
@@ -45,8 +45,8 @@ def mistakes_of(phase: str, load: str = "") -> str:
         ("capacity: {p99: 1s}, load: {threads: 4}", "phases.0.load: found threads,"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_what_is_allowed(phase: str, said: str) -> None:
-    assert said in mistakes_of(phase)
+def test_what_does_not_fit_is_refused_with_what_is_allowed(phase: str, fact: str) -> None:
+    assert fact in mistakes_of(phase)
 
 
 def test_what_can_happen_only_once_cannot_be_searched() -> None:
@@ -85,8 +85,8 @@ def test_a_step_is_a_trial_of_its_own_with_the_load_it_was_given() -> None:
     assert step["load"]["clients_max"] == 16_000
     assert (step["stop"]["duration_ns"], step["warm_up_ns"]) == (60 * 10**9, 10 * 10**9)
     assert step["on_error"]["action"] == "continue"
-    seen = Observation(latency_ns=10**9, errors=0, achieved=1)
-    trial = read_step(search.document, step, seen)
+    observation = Observation(latency_ns=10**9, errors=0, achieved=1)
+    trial = read_step(search.document, step, observation)
     assert (trial.load, trial.duration_s, trial.elapsed_s, trial.is_good) == (2000, 60, 70, True)
 
 

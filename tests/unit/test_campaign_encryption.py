@@ -26,7 +26,7 @@ def planned(**changes: Any) -> list[dict[str, Any]]:
     return [trial.document for trial in make_plan(campaign, DRIVERS).trials if trial.is_measured]
 
 
-def told(**changes: Any) -> list[Mistake]:
+def mistakes_with(**changes: Any) -> list[Mistake]:
     with pytest.raises(CampaignError) as caught:
         planned(**changes)
     return caught.value.mistakes
@@ -34,15 +34,15 @@ def told(**changes: Any) -> list[Mistake]:
 
 def test_a_sweep_over_ciphers_writes_a_dataset_for_each() -> None:
     documents = planned(sweep={"encryption": ["none", "aes-256-cbc", "aes-256-gcm"]})
-    found = {
+    dataset_of = {
         document["case"]["parameters"]["encryption"]: document["dataset"] for document in documents
     }
-    assert {name: dataset["encryption"] for name, dataset in found.items()} == {
+    assert {name: dataset["encryption"] for name, dataset in dataset_of.items()} == {
         "none": None,
         "aes-256-cbc": "aes-256-cbc",
         "aes-256-gcm": "aes-256-gcm",
     }
-    assert len({dataset["bucket_prefix"] for dataset in found.values()}) == 3
+    assert len({dataset["bucket_prefix"] for dataset in dataset_of.values()}) == 3
 
 
 def test_a_dataset_is_not_encrypted_unless_it_says_so() -> None:
@@ -50,14 +50,14 @@ def test_a_dataset_is_not_encrypted_unless_it_says_so() -> None:
 
 
 def test_a_cipher_that_there_is_not_is_refused_with_those_there_are() -> None:
-    (mistake,) = told(dataset={"objects": 1, "size": 1, "encryption": "rot13"})
+    (mistake,) = mistakes_with(dataset={"objects": 1, "size": 1, "encryption": "rot13"})
     assert (mistake.key, mistake.actual) == ("dataset.encryption", '"rot13"')
     assert names(mistake.allowed, '"none"', '"aes-256-gcm"', '"aes-256-cbc"')
 
 
 def test_a_driver_that_cannot_encrypt_is_refused_with_those_that_can() -> None:
     dataset = {"objects": 1, "size": 1, "encryption": "aes-256-gcm"}
-    (mistake,) = told(targets={"t": {"driver": "file", "path": "/x"}}, dataset=dataset)
+    (mistake,) = mistakes_with(targets={"t": {"driver": "file", "path": "/x"}}, dataset=dataset)
     assert (mistake.key, mistake.actual) == ("dataset.encryption", "aes-256-gcm")
     assert names(mistake.allowed, "none", "driver file", ": s3, swift")
 
@@ -72,7 +72,7 @@ def test_a_driver_that_cannot_encrypt_is_refused_with_those_that_can() -> None:
 )
 def test_ranges_of_encrypted_objects_are_refused(phase: dict[str, Any], key: str) -> None:
     dataset = {"objects": 10, "size": "64KiB", "encryption": "aes-256-cbc"}
-    (mistake,) = told(dataset=dataset, phases=["put", phase])
+    (mistake,) = mistakes_with(dataset=dataset, phases=["put", phase])
     assert mistake.key == key
     assert names(mistake.actual, "range_get", "aes-256-cbc")
     assert mistake.allowed.startswith("get")

@@ -39,8 +39,8 @@ def test_aws_variables_fill_an_s3_target() -> None:
 
 
 def test_what_a_target_says_itself_stays() -> None:
-    own = {"endpoint": "http://mine", "access_key": "mine", "secret_key": {"file": "/key"}}
-    assert fill_settings("s3", own, AWS) == {**own, "region": "eu-west-1"}
+    settings = {"endpoint": "http://mine", "access_key": "mine", "secret_key": {"file": "/key"}}
+    assert fill_settings("s3", settings, AWS) == {**settings, "region": "eu-west-1"}
 
 
 def test_a_profile_is_taken_only_where_there_are_no_keys() -> None:
@@ -76,9 +76,9 @@ def test_an_application_credential_goes_before_a_password() -> None:
 
 
 def test_the_password_of_another_user_is_not_taken() -> None:
-    own = {"auth_url": "http://keystone/v3", "user": "somebody"}
-    assert "password" not in fill_settings("swift", own, OPENSTACK)
-    assert fill_settings("swift", {**own, "user": "tester"}, OPENSTACK)["password"] == {
+    settings = {"auth_url": "http://keystone/v3", "user": "somebody"}
+    assert "password" not in fill_settings("swift", settings, OPENSTACK)
+    assert fill_settings("swift", {**settings, "user": "tester"}, OPENSTACK)["password"] == {
         "env": "OS_PASSWORD"
     }
 
@@ -90,8 +90,8 @@ def test_version_one_variables_fill_a_swift_target_where_there_are_no_others() -
         "password": {"env": "ST_KEY"},
     }
     assert fill_settings("swift", {}, {**SWIFT_V1, **OPENSTACK})["user"] == "tester"
-    own = {"auth_url": "http://other/auth/v1.0"}
-    assert fill_settings("swift", own, {**SWIFT_V1, **OPENSTACK})["user"] == "test:tester"
+    settings = {"auth_url": "http://other/auth/v1.0"}
+    assert fill_settings("swift", settings, {**SWIFT_V1, **OPENSTACK})["user"] == "test:tester"
 
 
 def test_ceph_conf_names_the_configuration_of_a_rados_target() -> None:
@@ -106,9 +106,11 @@ def test_ceph_args_say_who_connects_and_to_which_cluster() -> None:
     filled = {"user": "bench", "cluster": "far", "keyring": "/a key", "conf": "/etc/c"}
     assert fill_settings("rados", {}, environ) == filled
     # An argument goes before the variable, and what the target says before both.
-    own = {"user": "client.me"}
-    found = fill_settings("rados", own, {**environ, "CEPH_ARGS": "-n client.bench -c /other"})
-    assert found == {"user": "client.me", "conf": "/other"}
+    settings = {"user": "client.me"}
+    settings_filled = fill_settings(
+        "rados", settings, {**environ, "CEPH_ARGS": "-n client.bench -c /other"}
+    )
+    assert settings_filled == {"user": "client.me", "conf": "/other"}
 
 
 @pytest.mark.parametrize("text", ["", "--id", "--id 'bench", "bench", "--rados-osd-op-timeout=5"])
@@ -159,10 +161,10 @@ phases: [{{op: put}}]
 def test_what_is_missing_names_the_variables_that_would_do(
     driver: str, variables: list[str]
 ) -> None:
-    with pytest.raises(CampaignError) as told:
+    with pytest.raises(CampaignError) as error:
         parse_campaign(f"targets: {{t: {{driver: {driver}}}}}\n", drivers=None, environ={})
     (hint,) = [
-        mistake.hint for mistake in told.value.mistakes if mistake.key.startswith("targets.t.")
+        mistake.hint for mistake in error.value.mistakes if mistake.key.startswith("targets.t.")
     ]
     assert hint is not None
     assert [name for name in variables if name in hint] == variables

@@ -72,7 +72,7 @@ def test_two_workloads_may_read_one_bucket() -> None:
 
 
 @pytest.mark.parametrize(
-    "operation", [name for name, one in OPERATIONS.items() if not one.reads_existing]
+    "operation", [name for name, operation in OPERATIONS.items() if not operation.reads_existing]
 )
 def test_what_is_no_read_is_refused_with_its_line(operation: str) -> None:
     needed = {"range_bytes": "range: 1KiB", "part_bytes": "part_size: 5MiB"}
@@ -135,7 +135,7 @@ def test_one_word_names_store_bucket_and_prefix(
         "OS_PASSWORD": "x", "OS_PROJECT_NAME": "p",
     }  # fmt: skip
     campaign = campaign_from_flags("get", target, environ=environ, existing=True, **flags)
-    assert [one.driver for one in campaign.targets.values()] == [driver]
+    assert [target.driver for target in campaign.targets.values()] == [driver]
     assert campaign.dataset is not None
     assert campaign.dataset.existing is not None
     assert campaign.dataset.existing.model_dump(exclude_unset=True) == existing

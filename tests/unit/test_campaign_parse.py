@@ -112,8 +112,8 @@ def test_a_mistake_is_one_line_of_its_fields_and_its_hint_another() -> None:
     assert str(mistake) == "c.yaml:3: a.b: found F, allowed A\nhint: H"
     what = str(mistake).splitlines()[0].removeprefix("c.yaml:3: a.b: ")
     assert str(Mistake(key="", actual="F", allowed="A", origin="set")) == f"set: {what}"
-    told = CampaignError([mistake, mistake], "both")
-    assert str(told) == f"{mistake}\n{mistake}\nhint: both"
+    error = CampaignError([mistake, mistake], "both")
+    assert str(error) == f"{mistake}\n{mistake}\nhint: both"
 
 
 def test_a_key_written_twice_is_told_with_both_lines() -> None:
@@ -130,7 +130,7 @@ def test_a_mistake_is_told_at_the_spelling_that_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "found"),
+    ("text", "line", "actual"),
     [
         ("", 1, "empty file"),
         ("# nothing\n", 1, "empty file"),
@@ -143,13 +143,13 @@ def test_a_mistake_is_told_at_the_spelling_that_was_written() -> None:
     ],
 )
 def test_a_file_that_is_no_campaign_at_all_is_told_where_it_goes_wrong(
-    text: str, line: int, found: str
+    text: str, line: int, actual: str
 ) -> None:
     with pytest.raises(CampaignError) as caught:
         parse_campaign(text, origin="c.yaml", drivers=DRIVERS, environ={})
     (mistake,) = caught.value.mistakes
     assert (mistake.origin, mistake.line, mistake.key) == ("c.yaml", line, "")
-    assert found in mistake.actual
+    assert actual in mistake.actual
 
 
 def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None:

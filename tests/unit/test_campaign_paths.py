@@ -31,7 +31,7 @@ def planned(folder: Path | None = None, **changes: Any) -> list[dict[str, Any]]:
     return [trial.document for trial in trials if trial.is_measured]
 
 
-def told(folder: Path | None = None, **changes: Any) -> list[Mistake]:
+def mistakes_with(folder: Path | None = None, **changes: Any) -> list[Mistake]:
     with pytest.raises(CampaignError) as caught:
         planned(folder, **changes)
     return caught.value.mistakes
@@ -51,12 +51,14 @@ def test_a_sweep_over_both_ciphers_writes_a_dataset_for_each_pair() -> None:
         dataset={"objects": 10, "size": 1},
         sweep={"encryption": ["none", "aes-256-gcm"], "path_encryption": ["none", SIV]},
     )
-    found = {
+    prefix_of = {
         (dataset["encryption"], dataset["path_encryption"]): dataset["bucket_prefix"]
         for dataset in (document["dataset"] for document in documents)
     }
-    assert found.keys() == {(one, two) for one in (None, "aes-256-gcm") for two in (None, SIV)}
-    assert len(set(found.values())) == 4
+    assert prefix_of.keys() == {
+        (cipher, two) for cipher in (None, "aes-256-gcm") for two in (None, SIV)
+    }
+    assert len(set(prefix_of.values())) == 4
 
 
 def test_paths_are_not_encrypted_unless_the_dataset_says_so() -> None:
@@ -65,20 +67,20 @@ def test_paths_are_not_encrypted_unless_the_dataset_says_so() -> None:
 
 
 def test_a_cipher_that_there_is_not_is_refused_with_the_one_there_is() -> None:
-    (mistake,) = told(dataset={"objects": 1, "size": 1, "path_encryption": "aes-256-gcm"})
+    (mistake,) = mistakes_with(dataset={"objects": 1, "size": 1, "path_encryption": "aes-256-gcm"})
     assert (mistake.key, mistake.actual) == ("dataset.path_encryption", '"aes-256-gcm"')
     assert names(mistake.allowed, '"none"', f'"{SIV}"')
 
 
 def test_a_driver_without_keys_is_refused_with_those_that_have_some() -> None:
     target = {"t": {"driver": "block", "path": "/x"}}
-    (mistake,) = told(targets=target, phases=[{"op": "write", "range": 4096}])
+    (mistake,) = mistakes_with(targets=target, phases=[{"op": "write", "range": 4096}])
     assert (mistake.key, mistake.actual) == ("dataset.path_encryption", SIV)
     assert names(mistake.allowed, "none", "driver block", ": rados, s3, swift, file")
 
 
 def test_a_prefix_within_what_is_sealed_is_refused() -> None:
-    (mistake,) = told(phases=["put", {"op": "list", "prefix": "bench-1"}])
+    (mistake,) = mistakes_with(phases=["put", {"op": "list", "prefix": "bench-1"}])
     assert mistake.key == "phases.1.prefix"
     assert names(mistake.actual, '"bench-1"')
     assert planned(phases=["put", {"op": "list", "prefix": "ben"}])
@@ -93,25 +95,25 @@ def test_names_that_become_too_long_are_refused() -> None:
         if is_right:
             planned(dataset=sealed)
         else:
-            (mistake,) = told(dataset=sealed)
+            (mistake,) = mistakes_with(dataset=sealed)
             assert names(mistake.actual, "1,025 bytes")
             assert names(mistake.allowed, "1,024 bytes")
 
 
 @pytest.mark.parametrize(
-    ("target", "name", "found"),
+    ("target", "name", "fact"),
     [
         ({"driver": "s3", "endpoint": "http://s"}, "x" * 740, "a key of 1,026 bytes"),
         ({"driver": "file", "path": "/x"}, "x" * 160, "the name of a file of 257 bytes"),
     ],
 )
 def test_a_scripts_key_that_becomes_too_long_is_named(
-    tmp_path: Path, target: dict[str, Any], name: str, found: str
+    tmp_path: Path, target: dict[str, Any], name: str, fact: str
 ) -> None:
     rows = f"1,CREATE_USER,ann,,,,\n2,WRITE,ann,private,{name},10,\n2,WRITE,ann,private,y,10,\n"
-    (mistake,) = told(tmp_path, targets={"t": target}, **of_script(tmp_path, rows))
+    (mistake,) = mistakes_with(tmp_path, targets={"t": target}, **of_script(tmp_path, rows))
     assert mistake.key == "dataset.path_encryption"
-    assert names(mistake.actual, f'"ann/private/{name}"', found)
+    assert names(mistake.actual, f'"ann/private/{name}"', fact)
     shorter = of_script(tmp_path, rows.replace(name, name[:-5]))
     assert planned(tmp_path, targets={"t": target}, **shorter)
     # Where paths are not encrypted, the key is none too long.
@@ -130,7 +132,7 @@ def test_a_listing_that_ends_within_a_name_is_refused(
     if is_right:
         assert planned(tmp_path, **script)
     else:
-        (mistake,) = told(tmp_path, **script)
+        (mistake,) = mistakes_with(tmp_path, **script)
         assert mistake.key == "dataset.path_encryption"
         assert names(mistake.actual, 'listing of "a"')
 

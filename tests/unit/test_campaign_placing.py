@@ -85,6 +85,8 @@ def test_flags_bind_threads_and_spread_keys() -> None:
     campaign = campaign_from_flags(
         "get", "http://h:1", environ={}, cpus="0,1", object_prefix="{shard:02x}-", count=100
     )
-    [document, *_] = [one for one in make_plan(campaign).documents() if one["measured"]]
+    [document, *_] = [
+        document for document in make_plan(campaign).documents() if document["measured"]
+    ]
     assert document["cpus"] == [0, 1]
     assert document["dataset"]["shards"] == {"digits": 2, "base": 16, "tail": "-"}

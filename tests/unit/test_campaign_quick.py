@@ -24,7 +24,7 @@ def wrong(operation: str, target: str = "null", **flags: Any) -> Mistake:
     return caught.value.mistakes[0]
 
 
-def told(operation: str, target: str = "null", **flags: Any) -> str:
+def error_of(operation: str, target: str = "null", **flags: Any) -> str:
     return str(wrong(operation, target, **flags))
 
 
@@ -186,7 +186,7 @@ def test_a_mistake_is_told_with_the_flag(flags: dict[str, Any], expected: str) -
     if not expected:
         assert len(measured("get", **flags)) == 2
         return
-    assert told("get", **flags).startswith(expected)
+    assert error_of("get", **flags).startswith(expected)
 
 
 def test_an_unknown_operation_is_told_with_the_known_ones() -> None:
@@ -241,12 +241,12 @@ def test_a_bucket_in_the_address_is_the_bucket(
 
 
 def test_a_bucket_in_the_address_is_the_only_one() -> None:
-    assert "TARGET: found" in told("put", "http://host:9000/mine", buckets=3)
+    assert "TARGET: found" in error_of("put", "http://host:9000/mine", buckets=3)
 
 
 def test_a_count_is_one_of_requests_also_where_one_lists_many_objects() -> None:
     (puts, lists) = measured("put,list", count=40)
-    assert [one["stop"]["requests"] for one in (puts, lists)] == [40, 40]
+    assert [phase["stop"]["requests"] for phase in (puts, lists)] == [40, 40]
     assert lists["dataset"]["objects"] == 40
     assert measured("list", duration="5s")[0]["stop"]["requests"] is None
 
@@ -269,7 +269,7 @@ def test_several_values_of_a_flag_are_a_sweep_over_all_combinations() -> None:
     assert cases == set(itertools.product(("put", "get"), (1, 4), (4096, 1 << 20), (1, 2)))
     # As many as fit into 1 GiB of the largest size.
     assert {document["dataset"]["objects"] for document in documents} == {1024}
-    assert [one["load"]["rate_per_s"] for one in measured("get", rate="5,7/s")] == [5, 7]
+    assert [document["load"]["rate_per_s"] for document in measured("get", rate="5,7/s")] == [5, 7]
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_a_load_is_closed_or_open_and_nothing_between() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "told"),
+    ("phase", "facts"),
     [
         ({}, ("", "none", "op, mix", "script")),
         ({"op": "get", "mix": {"get": 1}}, ("", "op and mix ->", "script")),
@@ -194,9 +194,9 @@ def test_a_load_is_closed_or_open_and_nothing_between() -> None:
     ],
 )
 def test_a_phase_whose_keys_do_not_fit_together_is_refused(
-    phase: dict[str, Any], told: tuple[str, ...]
+    phase: dict[str, Any], facts: tuple[str, ...]
 ) -> None:
-    assert is_told(refused(Phase, phase), *told)
+    assert is_told(refused(Phase, phase), *facts)
 
 
 def test_two_phases_with_one_name_are_refused() -> None:
@@ -206,7 +206,7 @@ def test_two_phases_with_one_name_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "facts"),
     [
         ({"name": "a b"}, ("name", '"a b" ->', "64")),
         ({"targets": {}}, ("targets", "empty map ->")),
@@ -225,9 +225,9 @@ def test_two_phases_with_one_name_are_refused() -> None:
     ],
 )
 def test_a_campaign_whose_keys_do_not_fit_together_is_refused(
-    change: dict[str, Any], told: tuple[str, ...]
+    change: dict[str, Any], facts: tuple[str, ...]
 ) -> None:
-    assert is_told(refused(Campaign, {**WHOLE, **change}), *told)
+    assert is_told(refused(Campaign, {**WHOLE, **change}), *facts)
 
 
 def test_labels_of_the_table_of_clients_may_name_their_kinds() -> None:
@@ -309,14 +309,14 @@ def test_every_operation_is_on_the_reference_page() -> None:
 def test_the_reference_says_what_audits_judge() -> None:
     page = (REFERENCE / "campaign.md").read_text()
     table = page.partition("| operation | does | audited by |")[2].partition("\n\n")[0]
-    told = {
+    documented = {
         name: set(filter(None, cells[3].strip().split(", ")))
         for line in table.splitlines()[2:]
         for cells in [line.split("|")]
         for name in re.findall(r"`(\w+)`", cells[1])
     }
     kinds = {"ledger": WRITES_WHOLE | DELETES, "history": HISTORIC}
-    assert told == {
+    assert documented == {
         name: {kind for kind, names in kinds.items() if name in names} for name in OPERATIONS
     }
 
@@ -343,6 +343,6 @@ def test_what_cannot_repeat_or_be_mixed_is_refused(name: str) -> None:
         operations = repeated.get("mix", [name])
         read = {option for each in operations for option in OPERATIONS[each].options}
         options = {fields[option].alias or option for option in read if option in fields}
-        own = {key: value for key, value in needed.items() if key in options}
+        options_needed = {key: value for key, value in needed.items() if key in options}
         with contextlib.nullcontext() if is_allowed else pytest.raises(ValidationError):
-            Phase.model_validate({**own, **repeated})
+            Phase.model_validate({**options_needed, **repeated})

@@ -56,11 +56,11 @@ def commands(text: str) -> list[str]:
 
 
 def test_a_network_ceiling_is_measured_in_each_direction_with_each_number_of_streams() -> None:
-    found = steps("ceilings: [{kind: network, host: osd, streams: [1, 8], duration: 9s}]")
-    assert [(step["bounds"], step["parameters"]["streams"]) for step in found] == [
+    network_steps = steps("ceilings: [{kind: network, host: osd, streams: [1, 8], duration: 9s}]")
+    assert [(step["bounds"], step["parameters"]["streams"]) for step in network_steps] == [
         ("write", 1), ("write", 8), ("read", 1), ("read", 8),
     ]  # fmt: skip
-    for step in found:
+    for step in network_steps:
         (words,) = step["commands"]
         assert words[:5] == ["iperf3", "-c", "osd", "-p", "5201"]
         assert ("-R" in words) == (step["bounds"] == "read")
@@ -92,9 +92,9 @@ def test_whatever_is_not_known_to_read_is_taken_to_write(kind: str) -> None:
 
 def test_one_of_several_files_that_may_be_written_does_not_allow_the_others() -> None:
     options = {"filename": "/dev/x:/dev/y", "rw": "write"}
-    told = allowed(Ceiling, {"kind": "device", "options": options, "allow_write": "/dev/x"})
-    assert "/dev/y" in told
-    assert 'writes to "/dev/x"' not in told
+    message = allowed(Ceiling, {"kind": "device", "options": options, "allow_write": "/dev/x"})
+    assert "/dev/y" in message
+    assert 'writes to "/dev/x"' not in message
 
 
 def test_what_a_job_file_writes_to_is_seen_in_it(tmp_path: Path) -> None:
@@ -168,10 +168,10 @@ def test_osd_bench_finds_the_osds_of_a_pool_and_asks_them_alone_and_together() -
     plan = plan_of("ceilings: [{kind: osd_bench, targets: four}]")
     (planned,) = plan.ceilings
     assert planned.document["query"][-5:] == ["pg", "ls-by-pool", "p4", "-f", "json"]
-    found = steps_of_osds(planned.document["steps"][0], [2, 5])
-    assert [len(step["commands"]) for step in found] == [1, 1, 2]
-    assert found[2]["commands"] == [found[0]["commands"][0], found[1]["commands"][0]]
-    assert "osd.5" in found[1]["commands"][0]
+    osd_steps = steps_of_osds(planned.document["steps"][0], [2, 5])
+    assert [len(step["commands"]) for step in osd_steps] == [1, 1, 2]
+    assert osd_steps[2]["commands"] == [osd_steps[0]["commands"][0], osd_steps[1]["commands"][0]]
+    assert "osd.5" in osd_steps[1]["commands"][0]
     named = steps("ceilings: [{kind: osd_bench, osds: [3], targets: web}]")
     assert [step["parameters"]["osds"] for step in named] == [[3]]
 
@@ -201,7 +201,7 @@ def test_ceilings_stand_before_the_trials_behind_them_or_before_each_block() -> 
 
 
 @pytest.mark.parametrize(
-    ("ceiling", "told"),
+    ("ceiling", "facts"),
     [
         ({"kind": "network"}, ("host", "nothing ->", "network")),
         ({"kind": "network", "host": "h", "osds": 1}, ("osds", "network ->", "osd_bench")),
@@ -227,9 +227,9 @@ def test_ceilings_stand_before_the_trials_behind_them_or_before_each_block() -> 
     ],
 )
 def test_a_ceiling_whose_keys_do_not_fit_together_is_refused(
-    ceiling: dict[str, Any], told: tuple[str, ...]
+    ceiling: dict[str, Any], facts: tuple[str, ...]
 ) -> None:
-    assert is_told(mistakes_of(Ceiling, ceiling), *told)
+    assert is_told(mistakes_of(Ceiling, ceiling), *facts)
 
 
 def test_a_kind_of_ceiling_that_is_misspelt_is_told_with_the_one_meant() -> None:
@@ -239,7 +239,7 @@ def test_a_kind_of_ceiling_that_is_misspelt_is_told_with_the_one_meant() -> None
 
 
 @pytest.mark.parametrize(
-    ("hook", "told"),
+    ("hook", "facts"),
     [
         ({"at": "before_trial"}, ("", "neither ->", "run", "shell")),
         ({"at": "before_run", "run": ["a"], "shell": "b"}, ("", "run and shell ->")),
@@ -251,9 +251,9 @@ def test_a_kind_of_ceiling_that_is_misspelt_is_told_with_the_one_meant() -> None
     ],
 )
 def test_a_hook_whose_keys_do_not_fit_together_is_refused(
-    hook: dict[str, Any], told: tuple[str, ...]
+    hook: dict[str, Any], facts: tuple[str, ...]
 ) -> None:
-    assert is_told(mistakes_of(Hook, hook), *told)
+    assert is_told(mistakes_of(Hook, hook), *facts)
 
 
 def test_a_hook_is_for_the_trials_that_its_filters_name() -> None:
@@ -263,13 +263,15 @@ def test_a_hook_is_for_the_trials_that_its_filters_name() -> None:
     assert hook.elapsed_ns == 30 * 10**9
     assert hook.command == ("ceph", "osd", "out", "3")
     plan = plan_of("")
-    found = [trial.document for trial in plan.trials if hook.fits(trial.document)]
-    assert len(found) == 2
-    assert {(one["phase"], one["case"]["target"]) for one in found} == {("get", "four")}
+    documents = [trial.document for trial in plan.trials if hook.fits(trial.document)]
+    assert len(documents) == 2
+    assert {(document["phase"], document["case"]["target"]) for document in documents} == {
+        ("get", "four")
+    }
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "facts"),
     [
         ("hooks: [{at: 1s, run: [a], phases: gte}]", ("hooks.0.phases.0", '"gte" ->', "put, get")),
         ("hooks: [{at: 1s, run: [a], targets: x}]", ("hooks.0.targets.0", '"x" ->', "one, four")),
@@ -293,13 +295,13 @@ def test_a_hook_is_for_the_trials_that_its_filters_name() -> None:
     ],
 )
 def test_a_name_that_is_nowhere_in_the_campaign_is_told_with_its_place(
-    text: str, told: tuple[str, ...]
+    text: str, facts: tuple[str, ...]
 ) -> None:
-    assert is_told(mistakes(text), *told)
+    assert is_told(mistakes(text), *facts)
 
 
 @pytest.mark.parametrize(
-    ("probes", "told"),
+    ("probes", "facts"),
     [
         (
             {"prometheus": {"urls": "osd:9100", "metrics": "a"}},
@@ -325,9 +327,9 @@ def test_a_name_that_is_nowhere_in_the_campaign_is_told_with_its_place(
     ],
 )
 def test_a_probe_whose_keys_do_not_fit_together_is_refused(
-    probes: dict[str, Any], told: tuple[str, ...]
+    probes: dict[str, Any], facts: tuple[str, ...]
 ) -> None:
-    assert is_told(mistakes_of(TargetProbes, probes), *told)
+    assert is_told(mistakes_of(TargetProbes, probes), *facts)
     assert "abc" not in allowed(TargetProbes, probes)
 
 
@@ -373,14 +375,14 @@ def test_a_dry_run_shows_every_command_and_what_this_host_lacks(
         None,
         None,
     )
-    told = capsys.readouterr().out
-    assert "iperf3 -c osd -p 5201 -J -i 1 -t 10 -P 3" in told
-    assert "10.0 s" in told
-    assert '"iperf3": apt-get install iperf3' in told
-    assert "a | b" in told
-    assert "30.0 s" in told
-    assert "ceph_* of http://h/m" in told
-    assert "measured trial" in told
+    output = capsys.readouterr().out
+    assert "iperf3 -c osd -p 5201 -J -i 1 -t 10 -P 3" in output
+    assert "10.0 s" in output
+    assert '"iperf3": apt-get install iperf3' in output
+    assert "a | b" in output
+    assert "30.0 s" in output
+    assert "ceph_* of http://h/m" in output
+    assert "measured trial" in output
 
 
 def test_cards_are_of_the_targets_that_have_one() -> None:

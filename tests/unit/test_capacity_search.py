@@ -42,13 +42,13 @@ def run(
 
 @pytest.mark.parametrize("limit", [11, 77, 900, 5_000, 9_990])
 def test_a_sharp_limit_is_found_within_one_percent(limit: float) -> None:
-    found, trials = run(limit)
-    assert found.is_confirmed
-    assert found.lower is not None
-    assert found.upper is not None
-    assert 0.99 * limit <= found.lower <= limit < found.upper
-    assert (found.upper - found.lower) / found.upper <= GOAL.width
-    assert found.trials == len(trials) <= 45
+    result, trials = run(limit)
+    assert result.is_confirmed
+    assert result.lower is not None
+    assert result.upper is not None
+    assert 0.99 * limit <= result.lower <= limit < result.upper
+    assert (result.upper - result.lower) / result.upper <= GOAL.width
+    assert result.trials == len(trials) <= 45
 
 
 def find(limit: float, loads: search.Loads, goal: search.Goal = GOAL) -> search.FoundCapacity:
@@ -70,30 +70,30 @@ def find(limit: float, loads: search.Loads, goal: search.Goal = GOAL) -> search.
 
 @pytest.mark.parametrize("limit", [1.7, 40, 100, 950, 123_456])
 def test_bounds_that_were_not_given_are_found(limit: float) -> None:
-    found = find(limit, search.Loads(start=100))
-    assert found.lower is not None
-    assert 0.985 * limit <= found.lower <= limit
+    result = find(limit, search.Loads(start=100))
+    assert result.lower is not None
+    assert 0.985 * limit <= result.lower <= limit
 
 
 def test_a_target_far_below_the_start_is_given_up_on() -> None:
-    found = find(0.5, search.Loads(start=100))
-    assert (found.lower, found.upper) == (None, 100 / 64)
-    assert found.end == "lowest fails"
+    result = find(0.5, search.Loads(start=100))
+    assert (result.lower, result.upper) == (None, 100 / 64)
+    assert result.end == "lowest fails"
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 64, 200])
 def test_threads_are_whole_and_found_exactly_where_they_are_few(limit: int) -> None:
-    found = find(limit, search.Loads(start=1, low=1, high=1000, is_whole=True))
-    assert found.is_confirmed
-    assert found.lower is not None
-    assert found.lower == limit if limit < 100 else 0.985 * limit <= found.lower <= limit
+    result = find(limit, search.Loads(start=1, low=1, high=1000, is_whole=True))
+    assert result.is_confirmed
+    assert result.lower is not None
+    assert result.lower == limit if limit < 100 else 0.985 * limit <= result.lower <= limit
 
 
 def test_a_search_that_takes_too_long_gives_up_with_the_bounds_it_has() -> None:
     goal = search.Goal(latency_ns_max=1, time_max_s=600)
-    found = find(950, search.Loads(start=100), goal)
-    assert (found.is_confirmed, found.end) == (False, "gave up")
-    assert "10 min" in found.reason
+    result = find(950, search.Loads(start=100), goal)
+    assert (result.is_confirmed, result.end) == (False, "gave up")
+    assert "10 min" in result.reason
 
 
 def test_a_limit_outside_the_range_is_said_so() -> None:
@@ -135,12 +135,12 @@ def test_the_next_step_depends_on_the_trials_alone() -> None:
 
 
 def test_the_stages_come_in_order_and_confirming_trials_are_fresh() -> None:
-    found, trials = run(900)
+    result, trials = run(900)
     stages = [trial.stage for trial in trials]
     assert stages == sorted(stages, key=["coarse", "fine", "confirm"].index)
     confirming = [trial for trial in trials if trial.stage == "confirm"]
     assert len(confirming) == GOAL.confirm_good_min
-    assert {trial.load for trial in confirming} == {found.lower}
+    assert {trial.load for trial in confirming} == {result.lower}
     assert {trial.duration_s for trial in trials if trial.stage == "coarse"} == {10}
 
 
@@ -158,10 +158,10 @@ def test_a_bound_that_cannot_be_confirmed_is_lowered() -> None:
 
 
 def test_a_search_that_cannot_end_gives_up() -> None:
-    found, _ = run(900, disturbed=0.5, goal=search.Goal(latency_ns_max=1, trials_max=20))
-    assert found.trials <= 20
-    if not found.is_confirmed:
-        assert found.end == "gave up"
+    result, _ = run(900, disturbed=0.5, goal=search.Goal(latency_ns_max=1, trials_max=20))
+    assert result.trials <= 20
+    if not result.is_confirmed:
+        assert result.end == "gave up"
 
 
 def durations(is_good: bool, duration_s: float, total_s: float) -> list[search.SearchTrial]:
@@ -235,17 +235,17 @@ def found_by_a_client_that_stands_still(*, is_told: bool) -> search.FoundCapacit
 
 
 def test_a_client_that_stands_still_in_every_second_trial_finds_the_limit_all_the_same() -> None:
-    found = found_by_a_client_that_stands_still(is_told=True)
-    assert found.is_confirmed
-    assert found.lower is not None
-    assert 0.99 * 900 <= found.lower <= 900
+    result = found_by_a_client_that_stands_still(is_told=True)
+    assert result.is_confirmed
+    assert result.lower is not None
+    assert 0.99 * 900 <= result.lower <= 900
     misled = found_by_a_client_that_stands_still(is_told=False)
     assert not misled.is_confirmed or misled.lower is None or misled.lower < 0.9 * 900
 
 
 def test_a_client_that_always_stands_still_is_believed_in_the_end() -> None:
-    told = search.are_counted([stalled(10, "fine")] * 5)
-    assert told == (False,) * search.STALLED_MAX + (True,) * (5 - search.STALLED_MAX)
+    counted = search.are_counted([stalled(10, "fine")] * 5)
+    assert counted == (False,) * search.STALLED_MAX + (True,) * (5 - search.STALLED_MAX)
     # Each load and each stage has its own few.
     others = [stalled(10, "fine"), stalled(10, "confirm"), stalled(9, "fine")]
     assert search.counted(others) == ()
@@ -274,36 +274,36 @@ def answered_by_a_client_that_stands_still_above(
 
 
 def test_a_client_that_always_stands_still_confirms_no_failure() -> None:
-    found = answered_by_a_client_that_stands_still_above(0)
-    assert (found.lower, found.upper, found.is_confirmed) == (None, 10, False)
-    assert (found.end, found.is_doubted) == ("lowest fails", True)
+    result = answered_by_a_client_that_stands_still_above(0)
+    assert (result.lower, result.upper, result.is_confirmed) == (None, 10, False)
+    assert (result.end, result.is_doubted) == ("lowest fails", True)
     # What held was seen to hold; of what fails the client may be the cause.
-    found = answered_by_a_client_that_stands_still_above(900)
-    assert found.is_confirmed
-    assert found.lower is not None
-    assert 0.99 * 900 <= found.lower <= 900
-    assert (found.end, found.is_doubted) == ("confirmed", True)
-    assert found.reason.endswith(search.DOUBT)
+    result = answered_by_a_client_that_stands_still_above(900)
+    assert result.is_confirmed
+    assert result.lower is not None
+    assert 0.99 * 900 <= result.lower <= 900
+    assert (result.end, result.is_doubted) == ("confirmed", True)
+    assert result.reason.endswith(search.DOUBT)
 
 
 def test_a_bound_is_not_doubted_where_trials_missed_it_with_the_client_well() -> None:
-    found = answered_by_a_client_that_stands_still_above(900, times=search.STALLED_MAX + 1)
-    assert (found.end, found.is_doubted) == ("confirmed", False)
+    result = answered_by_a_client_that_stands_still_above(900, times=search.STALLED_MAX + 1)
+    assert (result.end, result.is_doubted) == ("confirmed", False)
 
 
 def test_a_search_that_gives_up_doubts_what_only_spoiled_trials_missed() -> None:
     goal = dataclasses.replace(GOAL, trials_max=40)
-    found = answered_by_a_client_that_stands_still_above(900, goal=goal)
-    assert found.upper is not None
-    assert (found.is_confirmed, found.is_doubted) == (False, True)
-    assert (found.end, found.trials) == ("gave up", 40)
+    result = answered_by_a_client_that_stands_still_above(900, goal=goal)
+    assert result.upper is not None
+    assert (result.is_confirmed, result.is_doubted) == (False, True)
+    assert (result.end, result.trials) == ("gave up", 40)
 
 
 def test_standing_still_spoils_a_trial_by_the_share_that_may_be_slower() -> None:
     def is_stalled(share: float, quantile: float, latency_ns: int = 20_000_000) -> bool:
         goal = search.Goal(latency_ns_max=10_000_000, quantile=quantile)
-        seen = search.Observation(latency_ns=latency_ns, errors=0, achieved=1, stalled=share)
-        return search.is_stalled(goal, seen)
+        observation = search.Observation(latency_ns=latency_ns, errors=0, achieved=1, stalled=share)
+        return search.is_stalled(goal, observation)
 
     assert is_stalled(0.006, 0.99)
     assert not is_stalled(0.004, 0.99)
@@ -314,8 +314,8 @@ def test_standing_still_spoils_a_trial_by_the_share_that_may_be_slower() -> None
 
 def test_a_trial_is_good_only_when_all_of_the_goal_is_met() -> None:
     def good(latency_ns: float | None, errors: float = 0.0, achieved: float = 1.0) -> bool:
-        seen = search.Observation(latency_ns=latency_ns, errors=errors, achieved=achieved)
-        return search.is_good(GOAL, seen)
+        observation = search.Observation(latency_ns=latency_ns, errors=errors, achieved=achieved)
+        return search.is_good(GOAL, observation)
 
     assert good(10_000_000)
     assert not good(10_000_001)

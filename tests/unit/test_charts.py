@@ -47,7 +47,9 @@ def drawn(results: list[dict[str, Any]], load: str | None = "threads") -> dict[s
 
 
 def texts(chart: DrawnChart) -> list[str]:
-    return ["".join(one.itertext()) for one in ElementTree.fromstring(chart.svg).iter(f"{SVG}text")]
+    return [
+        "".join(text.itertext()) for text in ElementTree.fromstring(chart.svg).iter(f"{SVG}text")
+    ]
 
 
 @pytest.fixture(scope="module", params=[write_rounds, write_sweep])
@@ -62,10 +64,10 @@ def check(charts: Mapping[str, DrawnChart]) -> None:
         assert chart.caption.endswith("."), chart.caption
         assert not re.search(r"NaN|undefined|Infinity|var\(|https?://(?!www\.w3\.org)", chart.svg)
         panels = list(ElementTree.fromstring(chart.svg).iter(f"{SVG}svg"))[1:]
-        drawn_in = [one for one in panels if float(one.attrib["width"]) > 20]
+        drawn_in = [panel for panel in panels if float(panel.attrib["width"]) > 20]
         assert len(drawn_in) == len(chart.panels)
         for panel in drawn_in:
-            assert sum(one.tag in MARKS for one in panel.iter()) > 4
+            assert sum(element.tag in MARKS for element in panel.iter()) > 4
 
 
 @pytest.mark.parametrize("name", sorted(published.PUBLISHED))
@@ -216,8 +218,8 @@ def test_the_clients_own_limit_is_called_out_once_on_each_line_and_apart():
         for buckets in (1, 2, 3, 4, 5)
     ]
     root = ElementTree.fromstring(drawn(results)["throughput"].svg)
-    called = [one for one in root.iter(f"{SVG}text") if one.text == "client sockets"]
-    places = [one.attrib["transform"] for one in called]
+    called = [text for text in root.iter(f"{SVG}text") if text.text == "client sockets"]
+    places = [text.attrib["transform"] for text in called]
     assert len(places) == len(set(places)) == 5
 
 

@@ -50,9 +50,9 @@ def test_ctrl_c_is_130_wherever_it_comes_or_too_late() -> None:
             else:
                 time.sleep(number / 300)
             process.send_signal(signal.SIGINT)
-            said = process.stderr.read()
-        assert process.returncode in {0, 130}, said
-        assert b"Traceback" not in said
+            output = process.stderr.read()
+        assert process.returncode in {0, 130}, output
+        assert b"Traceback" not in output
         codes.add(process.returncode)
     assert codes == {0, 130}
 
@@ -113,8 +113,8 @@ def test_every_command_has_an_example_and_explains_all_its_options(
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.annotation is typer.Context:
             continue
-        (told,) = parameter.annotation.__metadata__
-        assert told.help, f"{command.name}: {name} is not explained"
+        (option,) = parameter.annotation.__metadata__
+        assert option.help, f"{command.name}: {name} is not explained"
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_what_cannot_be_understood_is_one_error_with_a_hint(
     arguments: list[str], fact: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(arguments) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith("error: ")
-    assert fact in told[0]
-    assert re.match(r"hint: .*\bloadstone .*--help\b", told[-1])
-    assert len(told) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("error: ")
+    assert fact in lines[0]
+    assert re.match(r"hint: .*\bloadstone .*--help\b", lines[-1])
+    assert len(lines) == 2
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,14 +166,14 @@ def test_expected_errors_are_told_without_a_traceback(
 def test_every_mistake_of_a_campaign_is_told(
     failing: list[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = Mistake(origin="x.yaml", line=3, key="rounds", actual='"two"', allowed="a number")
+    first = Mistake(origin="x.yaml", line=3, key="rounds", actual='"two"', allowed="a number")
     two = Mistake(origin="x.yaml", line=9, key="seed", actual="-1", allowed="a number")
-    failing.append(CampaignError([one, two]))
+    failing.append(CampaignError([first, two]))
     assert cli.main(["run", "x.yaml"]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("error: ")
-    assert "x.yaml:3: rounds" in told
-    assert "x.yaml:9: seed" in told
+    errors = capsys.readouterr().err
+    assert errors.startswith("error: ")
+    assert "x.yaml:3: rounds" in errors
+    assert "x.yaml:9: seed" in errors
 
 
 def test_debug_shows_where_an_expected_error_arose(

@@ -16,14 +16,14 @@ from loadstone.cli import application, session
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What would be measured, and how."""
-    found: dict[str, Any] = {}
+    options_given: dict[str, Any] = {}
 
     def measure(campaign: Campaign, folder: Path, **options: Any) -> int:
-        found.update(campaign=campaign, folder=folder, **options)
+        options_given.update(campaign=campaign, folder=folder, **options)
         return 0
 
     monkeypatch.setattr(session, "measure", measure)
-    return found
+    return options_given
 
 
 def document(asked: dict[str, Any], *words: str) -> dict[str, Any]:
@@ -134,9 +134,9 @@ def test_what_was_typed_is_kept(asked: dict[str, Any]) -> None:
 
 def test_a_bad_value_is_told_by_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "get", "null", "-s", "big", "--timeout", "soon"]) == 1
-    told = capsys.readouterr().err
-    assert "--size" in told
-    assert "--timeout" in told
+    errors = capsys.readouterr().err
+    assert "--size" in errors
+    assert "--timeout" in errors
 
 
 def test_of_several_operations_only_reads_are_repeated(asked: dict[str, Any]) -> None:
@@ -189,5 +189,5 @@ def test_what_a_log_in_lacks_is_told_when_planning(
             monkeypatch.delenv(name)
     flags = [word for setting in settings for word in ("--target-set", setting)]
     assert cli.main(["bench", "put", target, *flags, "--dry-run"]) == 1
-    told = capsys.readouterr().err
-    assert all(variable in told for variable in variables), told
+    errors = capsys.readouterr().err
+    assert all(variable in errors for variable in variables), errors

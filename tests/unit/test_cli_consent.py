@@ -108,10 +108,10 @@ ceilings:
   - {{kind: device, job_file: {jobs}}}
   - {{kind: network, host: osd, via: [ssh, osd1]}}
 """
-    found = list(consent.commands_of(plan(more)))
-    assert [where for where, _ in found] == ["ceiling device", "ceiling network"]
+    commands = list(consent.commands_of(plan(more)))
+    assert [where for where, _ in commands] == ["ceiling device", "ceiling network"]
     jobs.write_text("[a]\nrw=read\nfilename=/dev/null\nexec_prerun=id\n")
-    assert list(consent.commands_of(plan(more))) != found
+    assert list(consent.commands_of(plan(more))) != commands
 
 
 def test_variables_are_shown_and_allowed_as_they_are_and_references_stay_unresolved(
@@ -139,14 +139,14 @@ def test_keys_that_a_profile_gets_from_a_program_are_asked_for_with_every_use(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     settings = {"endpoints": ["http://127.0.0.1:1"], "profile": "theirs"}
     document = {"target": {"name": "store", "driver": "s3", "settings": settings}}
-    found = list(consent.of_profiles([document, document]))
-    ((where, command),) = found
+    commands = list(consent.of_profiles([document, document]))
+    ((where, command),) = commands
     assert where.split(", ") == ["target store", 'profile "theirs"']
     assert command == "/bin/echo keys"
     answer(monkeypatch, "y")
-    consent.ask_for(found, who="this run", is_allowed=False)
+    consent.ask_for(commands, who="this run", is_allowed=False)
     screen = answer(monkeypatch, "n")
-    consent.ask_for(found, who="this run", is_allowed=False)
+    consent.ask_for(commands, who="this run", is_allowed=False)
     assert not screen.getvalue()
 
 
@@ -162,17 +162,17 @@ def test_permission_in_one_directory_is_none_in_another(
 
 
 def test_what_a_campaign_starts_on_its_hosts_is_asked_for() -> None:
-    def said(text: str) -> list[str]:
+    def places_asked(text: str) -> list[str]:
         campaign = parse_campaign(CAMPAIGN.format(more=f"hosts: {{{text}}}"), origin="x.yaml")
         return [where for where, _ in consent.of_hosts(campaign.hosts)]
 
     mpirun = "launch: mpirun, count: 2, listen: 10.0.0.1"
-    assert said("launch: ssh, names: [a, b]") == []
-    assert said("launch: ssh, names: [a, b], command: touch it;") == ["hosts.command"]
-    assert said("launch: local, count: 2, command: touch it") == ["hosts.command"]
-    assert said(f"{mpirun}, options: [--mca, x, y]") == ["hosts.options"]
+    assert places_asked("launch: ssh, names: [a, b]") == []
+    assert places_asked("launch: ssh, names: [a, b], command: touch it;") == ["hosts.command"]
+    assert places_asked("launch: local, count: 2, command: touch it") == ["hosts.command"]
+    assert places_asked(f"{mpirun}, options: [--mca, x, y]") == ["hosts.options"]
     job = "launch: slurm, count: 1, listen: 10.0.0.1, job: {job_script_prologue: [touch it]}"
-    assert said(job) == ["hosts.job"]
+    assert places_asked(job) == ["hosts.job"]
     assert list(consent.of_hosts(None)) == []
 
 

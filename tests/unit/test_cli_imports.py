@@ -114,11 +114,11 @@ operations.Operations.run = run
 {MAIN}sys.exit(code)"""
     done = python(code, "bench", "put", "null", "-n", "10", "-o", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
-    said, mark, _ = done.stderr.partition("end of the load")
+    modules_named, mark, _ = done.stderr.partition("end of the load")
     assert mark
-    found = set(said.split())
-    assert "loadstone.execution.runner" in found
-    assert not found & {"loadstone.analysis", "numpy", "pyarrow", "rich", "scipy"}
+    modules = set(modules_named.split())
+    assert "loadstone.execution.runner" in modules
+    assert not modules & {"loadstone.analysis", "numpy", "pyarrow", "rich", "scipy"}
 
 
 MODULES = {"mini-racer": "py_mini_racer", "resvg-py": "resvg_py"}
@@ -127,8 +127,10 @@ MODULES = {"mini-racer": "py_mini_racer", "resvg-py": "resvg_py"}
 def test_the_extras_are_what_the_project_says() -> None:
     project = tomllib.loads(PYPROJECT.read_text())["project"]
     for extra in ("report", "arrow"):
-        said = [one.partition(">")[0] for one in project["optional-dependencies"][extra]]
-        assert {MODULES.get(name, name) for name in said} == set(extras.EXTRAS[extra])
+        packages = [
+            requirement.partition(">")[0] for requirement in project["optional-dependencies"][extra]
+        ]
+        assert {MODULES.get(name, name) for name in packages} == set(extras.EXTRAS[extra])
 
 
 REPORTS = [

@@ -54,13 +54,13 @@ def test_messages_on_a_terminal_follow_its_width() -> None:
         size = "import sys, termios; termios.tcsetwinsize(2, (24, 60))"
         subprocess.run([sys.executable, "-c", size], stderr=child, check=True)
         done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=child, check=False)
-        said = os.read(parent, 65536).decode()
+        output = os.read(parent, 65536).decode()
     finally:
         os.close(parent)
         os.close(child)
     assert done.returncode == 1
-    assert len(said.splitlines()) > 1
-    assert all(len(line) <= 60 for line in said.splitlines())
+    assert len(output.splitlines()) > 1
+    assert all(len(line) <= 60 for line in output.splitlines())
 
 
 def test_an_error_is_told_in_words_or_as_a_line_of_json(
@@ -79,10 +79,10 @@ def test_an_error_is_told_in_words_or_as_a_line_of_json(
     monkeypatch.setenv(FORM, "json")
     for error in errors:
         tell(error)
-    told = [json.loads(line)["error"] for line in capsys.readouterr().err.splitlines()]
-    assert [one["kind"] for one in told] == ["run-exists", "run", "campaign"]
-    assert [one["hint"] for one in told] == ["do", None, None]
-    assert told[2]["mistakes"] == [
+    errors_printed = [json.loads(line)["error"] for line in capsys.readouterr().err.splitlines()]
+    assert [error["kind"] for error in errors_printed] == ["run-exists", "run", "campaign"]
+    assert [error["hint"] for error in errors_printed] == ["do", None, None]
+    assert errors_printed[2]["mistakes"] == [
         {"origin": "c.yaml", "line": 2, "key": "a", "actual": "F", "allowed": "A", "hint": None}
     ]
 
@@ -105,9 +105,9 @@ def test_a_command_tells_the_kind_of_its_error(
 ) -> None:
     monkeypatch.setenv(FORM, "terminal")
     assert cli.main(["--errors", "json", *words]) == code
-    told = capsys.readouterr()
-    assert told.out == ""
-    (line,) = told.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    (line,) = output.err.splitlines()
     assert json.loads(line)["error"]["kind"] == kind
 
 

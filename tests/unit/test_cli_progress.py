@@ -319,10 +319,10 @@ def test_gets_of_objects_whose_put_failed_are_told_apart(
         (put, summary()),
         (document(4), summary(**missing)),
     )
-    for one, end in story:
-        view.show(TrialEnded(document=one, summary=end))
-    told = ["put had failed" in line for line in capsys.readouterr().err.splitlines()]
-    assert told == [False, True, True, False, False, False]
+    for trial, end in story:
+        view.show(TrialEnded(document=trial, summary=end))
+    is_explained = ["put had failed" in line for line in capsys.readouterr().err.splitlines()]
+    assert is_explained == [False, True, True, False, False, False]
 
 
 @pytest.mark.parametrize(

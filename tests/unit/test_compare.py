@@ -53,9 +53,9 @@ def rates(centre: float, spread: float = 0.02, n: int = 10, seed: int = 1) -> li
     return [float(value) for value in centre * generator.lognormal(0, spread, n)]
 
 
-def only(found: comparison.Comparison) -> comparison.CaseComparison:
-    (one,) = found.comparisons
-    return one
+def only(compared: comparison.Comparison) -> comparison.CaseComparison:
+    (case,) = compared.comparisons
+    return case
 
 
 def test_the_published_times_of_the_flash_are_compared_query_by_query() -> None:
@@ -129,11 +129,11 @@ def test_five_blocks_decide_what_every_block_shows() -> None:
     a = arm("a", {"get": rates(100, n=5)}, run="r", is_blocked=True)
     values = [10 * measurement.value for measurement in a.measurements]
     b = arm("b", {"get": [1.01 * values[0], *values[1:]]}, run="r", is_blocked=True)
-    one = only(comparison.compare(a, b))
-    assert one.verdict == "faster"
-    assert one.p is not None
-    assert one.p < 0.001
-    assert one.p_check == pytest.approx(0.0625)
+    case = only(comparison.compare(a, b))
+    assert case.verdict == "faster"
+    assert case.p is not None
+    assert case.p < 0.001
+    assert case.p_check == pytest.approx(0.0625)
     exact = arm("b", {"get": values}, run="r", is_blocked=True)
     assert only(comparison.compare(a, exact)).verdict == "faster"
     same = only(comparison.compare(a, replace(a, name="b")))
@@ -145,19 +145,19 @@ def test_sign_flips_that_disagree_withhold_a_claim() -> None:
     logs = [0.10, 0.11, 0.12, 0.10, 0.11, 0.12, -0.03]
     a = arm("a", {"get": [100.0] * 7}, run="r", is_blocked=True)
     b = arm("b", {"get": [100 * float(np.exp(log)) for log in logs]}, run="r", is_blocked=True)
-    one = only(comparison.compare(a, b))
-    assert one.p is not None
-    assert one.p < 0.05
-    assert one.is_checked == (one.p_check is not None and one.p_check < 0.05)
-    unsure = replace(one, is_checked=False)
+    case = only(comparison.compare(a, b))
+    assert case.p is not None
+    assert case.p < 0.05
+    assert case.is_checked == (case.p_check is not None and case.p_check < 0.05)
+    unsure = replace(case, is_checked=False)
     assert comparison._verdict(unsure, a.measurements, b.measurements, RATE) == "not resolved"
 
 
 def test_the_ratio_is_that_of_the_two_numbers_beside_it() -> None:
     uneven = [100.0, 400.0, 100.0, 100.0, 900.0]
     a, b = arm("a", {"get": uneven}), arm("b", {"get": rates(150, n=5, seed=2)})
-    one = only(comparison.compare(a, b))
-    assert one.b / one.a == pytest.approx(one.ratio.ratio)
+    case = only(comparison.compare(a, b))
+    assert case.b / case.a == pytest.approx(case.ratio.ratio)
 
 
 def test_a_claim_is_said_as_times_faster_whichever_arm_it_is_of() -> None:
@@ -173,10 +173,10 @@ def test_blocks_that_are_needed_follow_from_the_spread_of_those_there_are() -> N
     a = arm("a", {"get": [100.0] * 5}, run="r", is_blocked=True)
     logs = [0.02, -0.03, 0.05, -0.04, 0.01]
     b = arm("b", {"get": [100 * float(np.exp(log)) for log in logs]}, run="r", is_blocked=True)
-    one = only(comparison.compare(a, b))
-    assert one.verdict == "not resolved"
+    case = only(comparison.compare(a, b))
+    assert case.verdict == "not resolved"
     needed = statistics.repetitions_needed(float(np.std(logs, ddof=1)), comparison.MARGIN)
-    assert claims.blocks_needed(one) == needed > 5
+    assert claims.blocks_needed(case) == needed > 5
     apart = only(comparison.compare(replace(a, run=""), replace(b, run="")))
     assert claims.blocks_needed(apart) is None
 
@@ -264,10 +264,12 @@ def test_a_void_trial_voids_the_comparison_and_is_left_out_of_the_mean() -> None
 
 def with_control(name: str, factor: float) -> Account:
     """Return an arm that brings a twin of itself along, which differs by a factor."""
-    own = arm(name, {"get": rates(100, 0.003)}, run=name)
+    account_of_arm = arm(name, {"get": rates(100, 0.003)}, run=name)
     twin = arm("twin", {"get": rates(100 * factor, 0.003, seed=3)}, run=name)
     return replace(
-        own, measurements=(*own.measurements, *twin.measurements), identical=((name, "twin"),)
+        account_of_arm,
+        measurements=(*account_of_arm.measurements, *twin.measurements),
+        identical=((name, "twin"),),
     )
 
 
@@ -313,7 +315,7 @@ def test_fields_that_differ_refuse_the_ratio_and_are_named() -> None:
     compared = comparison.compare(a, b)
     assert compared.comparisons == ()
     assert compared.geometric_mean is None
-    assert [str(one) for one in compared.refused] == ["verify: 1.0 and 0.0"]
+    assert [str(difference) for difference in compared.refused] == ["verify: 1.0 and 0.0"]
     insisted = comparison.compare(a, b, is_insisted=True)
     assert insisted.is_overridden
     assert only(insisted).labels == ("NONCOMPARABLE",)
@@ -365,8 +367,11 @@ def test_cases_without_a_partner_are_listed_and_none_in_common_is_refused() -> N
 def with_threads(account: Account, *threads: int) -> Account:
     """Return an account whose trials ran with these threads, in turns."""
     measurements = tuple(
-        replace(one, parameters={**one.parameters, "threads": threads[index % len(threads)]})
-        for index, one in enumerate(account.measurements)
+        replace(
+            measurement,
+            parameters={**measurement.parameters, "threads": threads[index % len(threads)]},
+        )
+        for index, measurement in enumerate(account.measurements)
     )
     return replace(account, measurements=measurements)
 
@@ -377,7 +382,7 @@ def test_a_declared_factor_is_compared_and_no_longer_tells_cases_apart() -> None
     other = {**key, "get: load.threads": "many"}
     b = with_threads(arm("b", {"get": rates(200)}, comparable={"b": other}), 8)
     refused = comparison.compare(a, b)
-    assert [one.field for one in refused.refused] == ["threads", "get: load.threads"]
+    assert [difference.field for difference in refused.refused] == ["threads", "get: load.threads"]
     compared = comparison.compare(a, b, factors=["threads"])
     assert compared.refused == ()
     assert str(compared.factors[0]) == "threads: 4 and 8"
@@ -392,7 +397,7 @@ def test_a_factor_excuses_no_other_difference() -> None:
     b = arm("b", {"get": rates(200)}, comparable={"b": {"w get: verify": 0.0, "loadstone": "2"}})
     compared = comparison.compare(a, b, factors=["loadstone"])
     assert [factor.field for factor in compared.factors] == ["loadstone"]
-    assert [one.field for one in compared.refused] == ["get: verify"]
+    assert [difference.field for difference in compared.refused] == ["get: verify"]
     assert comparison.compare(a, b, factors=["loadstone", "verify"]).refused == ()
 
 
@@ -453,10 +458,10 @@ def test_the_values_of_a_factor_within_one_run_are_compared_block_by_block(
     for pair in pairs:
         assert pair["one_run"]
         assert pair["unit_of_replication"] == "block"
-        (one,) = pair["comparisons"]
-        assert one["n"] == 5
-        assert "threads" not in one["case"]
-        assert one["method_id"] == "paired-t"
+        (case,) = pair["comparisons"]
+        assert case["n"] == 5
+        assert "threads" not in case["case"]
+        assert case["method_id"] == "paired-t"
     # Without the factor it has nothing to compare, and says what it could.
     assert main(["compare", str(run)]) == 1
     assert "--factor threads" in capfd.readouterr().err
@@ -468,19 +473,19 @@ def test_a_run_is_held_against_the_cases_of_a_published_report_that_are_named(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = str(write_sweep(tmp_path / "run", seconds=4, blocks=1))
-    said = ["--factor", "workload", "--factor", "operation", "--factor", "size"]
-    said += ["--only", "operation=download", "--only", "size=4096", "--only", "threads=8"]
-    assert main(["compare", run, "published:cern", *said, "-f", "json"]) == 0
+    options = ["--factor", "workload", "--factor", "operation", "--factor", "size"]
+    options += ["--only", "operation=download", "--only", "size=4096", "--only", "threads=8"]
+    assert main(["compare", run, "published:cern", *options, "-f", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert [pair["case"]["threads"] for pair in document["comparisons"]] == [8]
     assert {"field": "workload", "a": "download", "b": "downloads of 4 KB"} in document["factors"]
     assert main(["compare", run, "published:cern", "--only", "threads"]) == 1
     assert "nodes=5" in capfd.readouterr().err
-    assert main(["compare", run, "published:cern", *said, "--only", "threads=7"]) == 1
+    assert main(["compare", run, "published:cern", *options, "--only", "threads=7"]) == 1
     message = capfd.readouterr().err
     assert 'threads "7"' in message
     assert "threads is" in message
-    assert main(["compare", run, "published:cern", *said, "--only", "thread=8"]) == 1
+    assert main(["compare", run, "published:cern", *options, "--only", "thread=8"]) == 1
     assert "workload, " in capfd.readouterr().err
 
 
@@ -502,8 +507,8 @@ def test_void_cases_are_counted_with_their_reason_and_not_listed(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     a, b = (published.find(f"theflash-{name}").account() for name in ("ssd", "ceph"))
-    found = comparison.compare(a, b)
-    first, *rest = found.comparisons
+    compared = comparison.compare(a, b)
+    first, *rest = compared.comparisons
     labels = ("SHORT", "INSTRUMENT_LIMITED")
     void = replace(
         first,
@@ -512,11 +517,11 @@ def test_void_cases_are_counted_with_their_reason_and_not_listed(
         reasons=labels[1:],
         standings=("bound", "bound"),
     )
-    found = replace(found, comparisons=(void, *rest))
-    compare._print(found, is_control=False, is_full=False)
+    compared = replace(compared, comparisons=(void, *rest))
+    compare._print(compared, is_control=False, is_full=False)
     text = capfd.readouterr().out
     assert f"1 of {len(rest) + 1}" in text
     assert not [label for label in labels if label in text]
     assert len([line for line in text.splitlines() if line.startswith("Q")]) == len(rest)
     # How little was measured is a reason for doubt, and none for giving no ratio.
-    assert len(claims.reasons([found.comparisons[0]])) == 1
+    assert len(claims.reasons([compared.comparisons[0]])) == 1

@@ -14,8 +14,8 @@ from tests.unit.test_compare import arm, only, rates
 def test_a_number_that_the_client_limited_voids_the_comparison(label: str) -> None:
     b = arm("b", {"get": rates(200)})
     a = as_bound(arm("a", {"get": rates(100)}), label)
-    found = only(comparison.compare(a, b))
-    assert (found.verdict, found.standings) == ("no ratio", ("bound", "valid"))
+    case = only(comparison.compare(a, b))
+    assert (case.verdict, case.standings) == ("no ratio", ("bound", "valid"))
     # Nor is one bound of the client's held against another.
     assert only(comparison.compare(a, as_bound(b, label))).verdict == "no ratio"
 
@@ -32,7 +32,7 @@ def test_a_number_of_several_results_is_worth_as_much_as_the_worst(
 
 def test_bounds_that_both_arms_share_stand_in_a_ratio() -> None:
     a, b = (arm(name, {"get": rates(rate)}) for name, rate in (("a", 100), ("b", 200)))
-    shared = [as_bound(one, "SHARED_HOST") for one in (a, b)]
+    shared = [as_bound(account_of_arm, "SHARED_HOST") for account_of_arm in (a, b)]
     assert only(comparison.compare(*shared)).verdict == "faster"
     across = only(comparison.compare(a, shared[1]))
     assert across.verdict == "no ratio"
@@ -48,9 +48,9 @@ def test_an_interval_that_touches_one_claims_nothing() -> None:
     """Mann-Whitney may see a difference that the interval does not."""
     a = arm("a", {"get": [100.0, 101.0, 102.0, 103.0, 104.0, 105.0]})
     b = arm("b", {"get": [106.0, 107.0, 108.0, 109.0, 110.0, 400.0]})
-    found = only(comparison.compare(a, b))
-    assert found.p_holm is not None
-    assert found.p_holm < comparison.ALPHA
-    assert found.ratio.low is not None
-    assert found.ratio.low < 1 < found.ratio.ratio
-    assert found.verdict == "not resolved"
+    case = only(comparison.compare(a, b))
+    assert case.p_holm is not None
+    assert case.p_holm < comparison.ALPHA
+    assert case.ratio.low is not None
+    assert case.ratio.low < 1 < case.ratio.ratio
+    assert case.verdict == "not resolved"

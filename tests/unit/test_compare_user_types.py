@@ -21,8 +21,11 @@ def users(name: str, reads: dict[str, float], seed: int) -> Account:
     )
     of_types: list[Measurement] = []
     for place, (kind, rate) in enumerate(reads.items()):
-        own = {"READ (users)": rates(rate, seed=seed + place), "ALL (users)": [10.0 + rate] * 10}
-        for measurement in arm(name, own, metric=ACTION_RATE).measurements:
+        rates_of_operation = {
+            "READ (users)": rates(rate, seed=seed + place),
+            "ALL (users)": [10.0 + rate] * 10,
+        }
+        for measurement in arm(name, rates_of_operation, metric=ACTION_RATE).measurements:
             group = {"user_type": kind} | (
                 {"space": "inbox"} if "READ" in measurement.operation else {}
             )
@@ -31,15 +34,17 @@ def users(name: str, reads: dict[str, float], seed: int) -> Account:
 
 
 @pytest.fixture
-def found() -> comparison.Comparison:
+def compared() -> comparison.Comparison:
     a = users("monday", {"readers": 100, "writers": 50}, 1)
     b = users("tuesday", {"readers": 150, "writers": 50, "guests": 5}, 11)
     return comparison.compare(a, b)
 
 
-def test_each_type_has_its_rows_and_a_correction_of_its_own(found: comparison.Comparison) -> None:
-    assert [pair.case["operation"] for pair in found.comparisons] == ["READ (users)"]
-    by_type = found.by_user_type
+def test_each_type_has_its_rows_and_a_correction_of_its_own(
+    compared: comparison.Comparison,
+) -> None:
+    assert [pair.case["operation"] for pair in compared.comparisons] == ["READ (users)"]
+    by_type = compared.by_user_type
     assert by_type is not None
     verdicts = {
         (pair.case["user_type"], pair.case["operation"]): pair.verdict
@@ -58,13 +63,13 @@ def test_each_type_has_its_rows_and_a_correction_of_its_own(found: comparison.Co
     assert {case["user_type"] for case in by_type.only_b} == {"guests"}
     # What all users did is compared as it would be without types.
     plain = [
-        replace(one, of_user_types=())
-        for one in (
+        replace(account, of_user_types=())
+        for account in (
             users("monday", {"readers": 100, "writers": 50}, 1),
             users("tuesday", {"readers": 150, "writers": 50, "guests": 5}, 11),
         )
     ]
-    assert replace(found, by_user_type=None) == comparison.compare(*plain)
+    assert replace(compared, by_user_type=None) == comparison.compare(*plain)
 
 
 def test_arms_without_a_type_in_common_have_no_such_rows() -> None:
@@ -74,24 +79,24 @@ def test_arms_without_a_type_in_common_have_no_such_rows() -> None:
 
 
 def test_rows_of_types_are_printed_drawn_and_in_the_document(
-    found: comparison.Comparison, capsys: pytest.CaptureFixture[str]
+    compared: comparison.Comparison, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    compare._print(found, is_control=False, is_full=False)
+    compare._print(compared, is_control=False, is_full=False)
     assert "readers" not in capsys.readouterr().out
-    assert found.by_user_type is not None
-    compare._print_types(found.by_user_type, is_full=True)
+    assert compared.by_user_type is not None
+    compare._print_types(compared.by_user_type, is_full=True)
     printed = capsys.readouterr().out
-    left = len(found.by_user_type.only_b)
-    assert re.search(rf"\b{left} cases\b.*\b{found.b}\b", printed)
-    document = claims.to_json(found)["by_user_type"]
+    left = len(compared.by_user_type.only_b)
+    assert re.search(rf"\b{left} cases\b.*\b{compared.b}\b", printed)
+    document = claims.to_json(compared)["by_user_type"]
     assert isinstance(document, dict)
     assert len(document["comparisons"]) == 4
-    page = render_comparisons([found], ()).decode()
+    page = render_comparisons([compared], ()).decode()
     for text in (printed, page):
         assert all(kind in text for kind in TYPES)
 
 
-def test_one_type_can_be_asked_for(found: comparison.Comparison) -> None:
+def test_one_type_can_be_asked_for(compared: comparison.Comparison) -> None:
     a = users("a", {"readers": 100, "writers": 50}, 1)
     narrowed = compare._narrowed(a, [("user_type", "readers")])
     assert narrowed.measurements == a.measurements

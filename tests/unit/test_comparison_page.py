@@ -31,26 +31,26 @@ def write_targets(path, blocks=6):
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def compared(tmp_path_factory):
     account = judged_account.read_account(read_run(write_targets(tmp_path_factory.mktemp("run"))))
     return comparison.compare(account.only("one"), account.only("other"), controls=(account,))
 
 
 @pytest.fixture(scope="module")
-def page(found):
-    return render_comparisons([found], ()).decode()
+def page(compared):
+    return render_comparisons([compared], ()).decode()
 
 
-def test_ratios_and_intervals_are_those_of_the_comparison(page, found):
+def test_ratios_and_intervals_are_those_of_the_comparison(page, compared):
     drawn = data_of(page)["cases"]
-    assert len(drawn) == len(found.comparisons) == 2
-    for shown, one in zip(drawn, found.comparisons, strict=True):
+    assert len(drawn) == len(compared.comparisons) == 2
+    for shown, case in zip(drawn, compared.comparisons, strict=True):
         assert (shown["ratio"], shown["low"], shown["high"]) == (
-            one.ratio.ratio,
-            one.ratio.low,
-            one.ratio.high,
+            case.ratio.ratio,
+            case.ratio.low,
+            case.ratio.high,
         )
-        assert shown["verdict"] == one.verdict
+        assert shown["verdict"] == case.verdict
 
 
 def test_the_sentence_says_in_how_many_cases_it_is_faster(page):
@@ -91,12 +91,12 @@ def test_arms_without_a_case_in_common_are_an_error(tmp_path, capsys):
     assert "error:" in capsys.readouterr().err
 
 
-def test_a_page_without_a_ratio_says_why_first(found):
+def test_a_page_without_a_ratio_says_why_first(compared):
     spoilt = tuple(
         replace(pair, verdict="void", reasons=("CLIENT_NIC",), p_holm=0.04)
-        for pair in found.comparisons
+        for pair in compared.comparisons
     )
-    void = replace(found, comparisons=spoilt, geometric_mean=None)
+    void = replace(compared, comparisons=spoilt, geometric_mean=None)
     text = render_comparisons([void], ()).decode()
     headline = text.partition('<p class="headline">')[2].partition("</p>")[0]
     (reason,) = claims.reasons(spoilt)

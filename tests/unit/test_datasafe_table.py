@@ -31,9 +31,9 @@ def test_a_number_is_written_as_java_writes_a_double(value: float, text: str) ->
 
 
 def read(path: Path) -> tuple[Measurement, ...]:
-    found = importers.find("datasafe").read([path], Hints())
-    assert isinstance(found, Account)
-    return found.measurements
+    imported = importers.find("datasafe").read([path], Hints())
+    assert isinstance(imported, Account)
+    return imported.measurements
 
 
 def test_a_datasafe_log_may_lack_percentiles_that_few_actions_stand_behind(
@@ -45,5 +45,5 @@ def test_a_datasafe_log_may_lack_percentiles_that_few_actions_stand_behind(
     whole = read(PUBLISHED / "datasafe-log.txt")
     less = read(path)
     assert len(less) == len(whole) - 1
-    assert [one.text for one in whole if one.text == "113.73"] == ["113.73"]
-    assert "113.73" not in [one.text for one in less]
+    assert [measurement.text for measurement in whole if measurement.text == "113.73"] == ["113.73"]
+    assert "113.73" not in [measurement.text for measurement in less]

@@ -116,14 +116,14 @@ def test_a_run_over_midnight_is_one_day_and_hours_may_be_of_any_zone() -> None:
 def test_an_interval_over_days_is_that_of_the_days_means() -> None:
     rates = [100.0, 102.0, 98.0, 120.0, 121.0, 119.0, 80.0, 79.0, 81.0]
     starts = [day * DAY_NS + hour * HOUR_NS for day in range(3) for hour in (8, 14, 20)]
-    found = interval_over_days(rates, starts)
+    interval = interval_over_days(rates, starts)
     means = np.log(rates).reshape(3, 3).mean(axis=1)
     half = T_2 * means.std(ddof=1) / math.sqrt(3)
-    assert found.low is not None
-    assert found.high is not None
-    assert (found.n, found.days) == (9, 3)
-    assert math.log(found.centre) == pytest.approx(means.mean())
-    assert math.log(found.high) == pytest.approx(means.mean() + half)
+    assert interval.low is not None
+    assert interval.high is not None
+    assert (interval.n, interval.days) == (9, 3)
+    assert math.log(interval.centre) == pytest.approx(means.mean())
+    assert math.log(interval.high) == pytest.approx(means.mean() + half)
     # Trials of one day stay trials.
     assert interval_over_days(rates, [0] * 9) == mean_interval(rates)
 
@@ -137,10 +137,10 @@ def test_days_that_differ_are_covered_where_pooled_trials_are_not() -> None:
         logs = np.repeat(chance.normal(0, 0.1, 3), 3) + chance.normal(0, 0.02, 9)
         rates = np.exp(logs).tolist()
         both = {"days": interval_over_days(rates, starts), "pooled": mean_interval(rates)}
-        for name, found in both.items():
-            assert found.low is not None
-            assert found.high is not None
-            held[name] += found.low <= 1 <= found.high
+        for name, interval in both.items():
+            assert interval.low is not None
+            assert interval.high is not None
+            held[name] += interval.low <= 1 <= interval.high
     assert 930 <= held["days"] <= 970
     assert held["pooled"] < 850
 
@@ -162,8 +162,8 @@ def test_a_results_interval_counts_the_days_of_its_trials(tmp_path: Path) -> Non
         for day, rate in enumerate((100.0, 120.0, 80.0))
         for hour in (8, 14)
     )
-    found = replace(cell, trial_rates=rates).rate
-    assert (found.n, found.days, found.is_interval) == (6, 3, True)
-    one_day = tuple(replace(one, started_unix_ns=DAY_NS) for one in rates)
-    found = replace(cell, trial_rates=one_day).rate
-    assert (found.n, found.days) == (6, 1)
+    rate_over_days = replace(cell, trial_rates=rates).rate
+    assert (rate_over_days.n, rate_over_days.days, rate_over_days.is_interval) == (6, 3, True)
+    one_day = tuple(replace(trial_rate, started_unix_ns=DAY_NS) for trial_rate in rates)
+    rate_in_a_day = replace(cell, trial_rates=one_day).rate
+    assert (rate_in_a_day.n, rate_in_a_day.days) == (6, 1)

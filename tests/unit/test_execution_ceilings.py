@@ -26,17 +26,17 @@ def test_a_ceiling_is_measured_before_the_trials_and_kept_with_what_was_printed(
     program(programs, "iperf3", f"cat {DATA}/iperf3-1stream.json")
     end = run(tmp_path / "run", NETWORK)
     assert (end.state, end.problems) == ("finished", [])
-    found = read_run(tmp_path / "run")
-    (ceiling,) = found.ceilings
-    (one,) = ceiling.measurements
+    finished = read_run(tmp_path / "run")
+    (ceiling,) = finished.ceilings
+    (measurement,) = ceiling.measurements
     truth = json.loads((DATA / "iperf3-1stream.json").read_text())
-    assert one["bytes_per_s"] == truth["end"]["sum_received"]["bits_per_second"] / 8
-    assert one["bytes_per_s_min"] <= one["bytes_per_s"] * 1.05
-    assert len(one["bytes_per_second"]) == len(truth["intervals"])
-    assert (one["bounds"], one["tool"]) == ("write", "iperf3")
-    raw = tmp_path / "run" / "ceilings" / one["outputs"][0]
+    assert measurement["bytes_per_s"] == truth["end"]["sum_received"]["bits_per_second"] / 8
+    assert measurement["bytes_per_s_min"] <= measurement["bytes_per_s"] * 1.05
+    assert len(measurement["bytes_per_second"]) == len(truth["intervals"])
+    assert (measurement["bounds"], measurement["tool"]) == ("write", "iperf3")
+    raw = tmp_path / "run" / "ceilings" / measurement["outputs"][0]
     assert raw.read_bytes() == (DATA / "iperf3-1stream.json").read_bytes()
-    assert ceiling.ended_unix_ns <= found.records[0].intervals_path.stat().st_mtime_ns  # type: ignore[union-attr]
+    assert ceiling.ended_unix_ns <= finished.records[0].intervals_path.stat().st_mtime_ns  # type: ignore[union-attr]
 
 
 def test_the_latencies_of_fio_are_kept_as_a_histogram(
@@ -100,10 +100,10 @@ def test_a_ceiling_that_fails_is_told_and_the_trials_go_on_without_it(
     assert "unable" in str(end.problems[0])
     assert "iperf3 -c osd" in str(end.problems[0].hint)
     assert any(isinstance(event, CeilingFailed) for event in events)
-    found = read_run(tmp_path / "run")
-    assert found.ceilings == ()
-    assert list(found.manifest["ceilings_failed"]) == ["C001"]
-    assert len(found.records) == len(plan_of(NETWORK).trials)
+    finished = read_run(tmp_path / "run")
+    assert finished.ceilings == ()
+    assert list(finished.manifest["ceilings_failed"]) == ["C001"]
+    assert len(finished.records) == len(plan_of(NETWORK).trials)
     # Only what is missing is done again.
     program(programs, "iperf3", f"cat {DATA}/iperf3-1stream.json")
     ran = len(loadgen.documents)
@@ -193,8 +193,8 @@ def test_a_good_measurement_outlives_its_clean_up_and_says_what_is_left(
     (record,) = read_run(tmp_path / "run").ceilings
     assert record.measurements
     assert record.left_behind == ({"command": command, "why": BUSY},)
-    (told,) = find_left_behind(read_run(tmp_path / "run").ceilings)
-    assert " ".join(command) in told.statement
+    (finding,) = find_left_behind(read_run(tmp_path / "run").ceilings)
+    assert " ".join(command) in finding.statement
     assert not any(
         measured_ceiling.is_cleaned_up
         for measured_ceiling in read_measured_ceilings(read_run(tmp_path / "run"))

@@ -17,15 +17,15 @@ def test_sizes_that_differ_are_all_looked_at(
         "phases: [{op: multipart_put, name: m, part_size: 5MiB}, get]\nblocks: 3\n"
         "sweep: {size: [16MiB, 32MiB, 1GiB]}\n"
     )
-    seen: list[tuple[Any, Any]] = []
+    sizes: list[tuple[Any, Any]] = []
 
     def look(text: str) -> None:
         document = json.loads(text)
         if document["phase"] == "m":
-            seen.append((document["dataset"]["size"]["bytes"], document["options"]["part_bytes"]))
+            sizes.append((document["dataset"]["size"]["bytes"], document["options"]["part_bytes"]))
 
     monkeypatch.setattr(operations._loadgen, "check", look)
     executors.check_documents(plan)
-    assert sorted(set(seen)) == [(size << 20, 5 << 20) for size in (16, 32, 1024)]
+    assert sorted(set(sizes)) == [(size << 20, 5 << 20) for size in (16, 32, 1024)]
     # Blocks repeat them.
-    assert len(seen) == len(set(seen))
+    assert len(sizes) == len(set(sizes))

@@ -47,11 +47,11 @@ def test_hooks_run_at_their_points_with_the_trial_in_their_environment(
         ("after_phase", "after_phase", get),
         ("after_run", "after_run", None),
     ]
-    said = [hook["said"] for hook in read_hooks(tmp_path / "run")]
-    assert said[1:3] == ["put", "put"]
+    outputs = [hook["said"] for hook in read_hooks(tmp_path / "run")]
+    assert outputs[1:3] == ["put", "put"]
     # Nothing of ours, and no shell, goes into a list of words.
-    assert said[6] == "$LOADSTONE_PHASE; reboot"
-    record = next(one for one in read_run(tmp_path / "run").records if one.id == get)
+    assert outputs[6] == "$LOADSTONE_PHASE; reboot"
+    record = next(record for record in read_run(tmp_path / "run").records if record.id == get)
     assert [hook["hook"] for hook in record.hooks] == [
         "before_phase", "before_trial", "of-get", "after_phase",
     ]  # fmt: skip
@@ -135,7 +135,7 @@ def test_a_hook_falls_into_its_trial_at_its_time(
         "at: 10h, phases: get, name: late, run: ['true']",
     )
     is_over = threading.Event()
-    told: list[int] = []
+    trial_starts_ns: list[int] = []
 
     def listen(event: Event) -> None:
         if isinstance(event, HookEnded) and event.entry["hook"] == "fault":
@@ -145,11 +145,11 @@ def test_a_hook_falls_into_its_trial_at_its_time(
             assert is_over.wait(600)
 
     get = next(trial.id for trial in plan_of(text).trials if trial.phase == "get")
-    loadgen.behave[get] = lambda control: told.append(time.time_ns())
+    loadgen.behave[get] = lambda control: trial_starts_ns.append(time.time_ns())
     assert run(tmp_path / "run", text, listen).state == "finished"
     fault, late = read_hooks(tmp_path / "run")
     assert (fault["hook"], fault["state"]) == ("fault", "ended")
-    assert fault["started_unix_ns"] - told[0] > 0.29 * 10**9
+    assert fault["started_unix_ns"] - trial_starts_ns[0] > 0.29 * 10**9
     assert (late["hook"], late["state"], late["exit_code"]) == ("late", "not reached", None)
 
 

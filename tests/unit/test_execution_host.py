@@ -57,8 +57,8 @@ def test_a_host_that_tells_nothing_has_a_fingerprint_without_guesses(
 def test_turbo_is_told_for_both_makers_of_processors(
     no_turbo: str | None, boost: str | None, expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {"no_turbo": no_turbo, "boost": boost}
-    monkeypatch.setattr(host, "_text", lambda path: told[path.name])
+    text_of = {"no_turbo": no_turbo, "boost": boost}
+    monkeypatch.setattr(host, "_text", lambda path: text_of[path.name])
     assert host._turbo() == expected
 
 

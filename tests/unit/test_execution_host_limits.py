@@ -28,10 +28,10 @@ phases: [put]
     return make_plan(parse_campaign(text, environ={}))
 
 
-def said(found: Plan, limits: Limits, *, certain: bool = True) -> list[str]:
+def shortages_of(planned: Plan, limits: Limits, *, certain: bool = True) -> list[str]:
     return [
         shortage.text
-        for shortage in shortages(demands_of(found), limits)
+        for shortage in shortages(demands_of(planned), limits)
         if shortage.is_certain is certain
     ]
 
@@ -41,24 +41,24 @@ def test_what_fits_is_not_spoken_of() -> None:
 
 
 def test_more_connections_than_descriptors_are_refused_with_the_sum() -> None:
-    (text,) = said(plan("{threads: 19_937}"), HOST)
+    (text,) = shortages_of(plan("{threads: 19_937}"), HOST)
     assert "19,937 connections" in text
     assert "need 20,001" in text
     assert "20,000" in text
-    assert said(plan("{threads: 19_936}"), HOST) == []
+    assert shortages_of(plan("{threads: 19_936}"), HOST) == []
 
 
 def test_more_connections_to_one_endpoint_than_ports_are_refused() -> None:
-    (text,) = said(plan("{threads: 28_233}"), ROOMY)
+    (text,) = shortages_of(plan("{threads: 28_233}"), ROOMY)
     assert "28,233 to one" in text
     assert "28,232 local ports" in text
     assert "32768 to 60999" in text
     over_two = plan("{threads: 28_233}", endpoint="http://10.0.0.{5...6}:9000")
-    assert said(over_two, ROOMY) == []
+    assert shortages_of(over_two, ROOMY) == []
 
 
 def test_an_open_load_counts_with_the_most_it_may_have_in_flight() -> None:
-    (text,) = said(plan("{rate: 100, clients_max: 25_000}"), HOST)
+    (text,) = shortages_of(plan("{rate: 100, clients_max: 25_000}"), HOST)
     assert "25,000 connections" in text
 
 
@@ -68,36 +68,38 @@ def per_request(load: str, **more: Any) -> Plan:
 
 def test_a_rate_of_new_connections_beyond_the_ports_is_refused() -> None:
     # 28,232 ports that rest a minute each: 470 a second.
-    (text,) = said(per_request("{rate: 480, clients_max: 100}"), HOST)
+    (text,) = shortages_of(per_request("{rate: 480, clients_max: 100}"), HOST)
     assert "480/s × 60 s" in text
     assert "need 28,900" in text
-    assert said(per_request("{rate: 460, clients_max: 100}"), HOST) == []
-    (text,) = said(per_request("{rate: 460, clients_max: 100}"), replace(HOST, time_wait=1_000))
+    assert shortages_of(per_request("{rate: 460, clients_max: 100}"), HOST) == []
+    (text,) = shortages_of(
+        per_request("{rate: 460, clients_max: 100}"), replace(HOST, time_wait=1_000)
+    )
     assert "1,000 in TIME_WAIT" in text
 
 
 def test_where_ports_are_used_again_more_is_possible() -> None:
     reusing = replace(HOST, tcp_tw_reuse=1)
-    assert said(per_request("{rate: 5000, clients_max: 100}"), reusing) == []
+    assert shortages_of(per_request("{rate: 5000, clients_max: 100}"), reusing) == []
     own_host = replace(HOST, tcp_tw_reuse=2)
     load = "{rate: 5000, clients_max: 100}"
-    assert said(per_request(load, endpoint="http://127.0.0.1:9000"), own_host) == []
-    assert len(said(per_request(load), own_host)) == 1
+    assert shortages_of(per_request(load, endpoint="http://127.0.0.1:9000"), own_host) == []
+    assert len(shortages_of(per_request(load), own_host)) == 1
 
 
 def test_ports_that_rest_hold_up_only_where_they_are_not_used_again() -> None:
     crowded = replace(HOST, time_wait=28_300, tcp_tw_reuse=2)
-    (text,) = said(per_request("{threads: 64}"), crowded, certain=False)
+    (text,) = shortages_of(per_request("{threads: 64}"), crowded, certain=False)
     assert "requests/s" not in text
     local = per_request("{threads: 64}", endpoint="http://127.0.0.1:9000")
-    (text,) = said(local, crowded, certain=False)
+    (text,) = shortages_of(local, crowded, certain=False)
     assert "28,232 requests/s" in text
 
 
 def test_an_unknown_rate_is_a_worry_and_no_refusal() -> None:
-    found = per_request("{threads: 64}")
-    assert said(found, HOST) == []
-    (text,) = said(found, HOST, certain=False)
+    planned = per_request("{threads: 64}")
+    assert shortages_of(planned, HOST) == []
+    (text,) = shortages_of(planned, HOST, certain=False)
     assert "471 requests/s" in text
 
 
@@ -105,12 +107,12 @@ def test_planning_refuses_on_this_very_host(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(host_limits, "read_limits", lambda: HOST)
     with pytest.raises(LoadstoneError, match="need 60,064"):
         host_limits.check(plan("{threads: 60_000}"))
-    told = str(host_limits.describe(plan("{threads: 250}")))
+    described = str(host_limits.describe(plan("{threads: 250}")))
     for fact in (" 250 + 64 of 20,000 descriptors", " 250 to one", "28,232 ports"):
-        assert fact in told
+        assert fact in described
 
 
 def test_the_limits_of_this_host_can_be_read() -> None:
-    found = host_limits.read_limits()
-    assert found.descriptors > 0
-    assert found.ports > 0
+    limits = host_limits.read_limits()
+    assert limits.descriptors > 0
+    assert limits.ports > 0

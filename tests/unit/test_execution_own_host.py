@@ -29,8 +29,8 @@ def test_an_address_of_ours_is_ours(
 
 
 def test_a_name_counts_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.1.1", 0))]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.1.1", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
     assert is_on_own_host("s3", {"endpoints": ["http://this-machine:9000"]}) is True
 
 

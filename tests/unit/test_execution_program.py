@@ -67,13 +67,13 @@ def test_a_program_that_is_not_there_is_told_by_its_name() -> None:
 def test_when_somebody_wants_to_stop_all_programs_side_by_side_are_ended() -> None:
     asked = threading.Event()
     threading.Timer(0.2, asked.set).start()
-    found = run_programs(
+    results = run_programs(
         [["sleep", "1000"], ["sleep", "1000"]],
         timeout_s=1000,
         is_stopped=asked.is_set,
         tick=lambda passed_s: None,
     )
-    assert [ended.state for ended in found] == ["stopped", "stopped"]
+    assert [ended.state for ended in results] == ["stopped", "stopped"]
 
 
 def is_alive(number: int) -> bool:

@@ -107,12 +107,12 @@ def test_what_earlier_trials_left_is_kept_with_measured_trials_and_told(
     runner.execute(plan, create(tmp_path / "run", plan), events.append)
     measured = {trial.id for trial in plan.trials if trial.is_measured}
     assert len(measured) < len(plan.trials)
-    kept = {
+    state_of = {
         record.id: record.summary.get("host_state") for record in read_run(tmp_path / "run").records
     }
-    assert {name for name, found in kept.items() if found == state} == measured
-    told = [event.document["id"] for event in events if isinstance(event, HostNews)]
-    assert set(told) == measured
+    assert {name for name, trial_state in state_of.items() if trial_state == state} == measured
+    trials_with_news = [event.document["id"] for event in events if isinstance(event, HostNews)]
+    assert set(trials_with_news) == measured
 
 
 def test_the_load_generator_gets_the_very_document_of_the_plan(

@@ -57,20 +57,23 @@ def run(tmp_path_factory):
 
 
 def test_only_metrics_that_move_are_kept_and_the_others_are_counted(run):
-    seen = analyse(run).exporters
-    assert [metric.metric for metric in seen.metrics] == ["node_sent_bytes_total", "queue_seconds"]
-    assert (seen.others, seen.still) == (0, 1)
+    exporters = analyse(run).exporters
+    assert [metric.metric for metric in exporters.metrics] == [
+        "node_sent_bytes_total",
+        "queue_seconds",
+    ]
+    assert (exporters.others, exporters.still) == (0, 1)
 
 
 def test_a_counter_is_its_growth_a_second_in_a_unit_people_read(run):
     sent = analyse(run).exporters.metrics[0]
     assert sent.unit == "MiB/s"
     assert sent.hosts == ("osd1", "osd2")
-    line = next(one for one in sent.lines if one.host == "osd1" and one.trial == "0001")
+    line = next(line for line in sent.lines if line.host == "osd1" and line.trial == "0001")
     assert [point.value for point in line.points] == pytest.approx(
         [wave(second) for second in range(SECONDS)]
     )
-    later = next(one for one in sent.lines if one.trial == "0002")
+    later = next(line for line in sent.lines if line.trial == "0002")
     assert later.points[0].elapsed_s == pytest.approx(SECONDS + 1)
 
 

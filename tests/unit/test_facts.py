@@ -56,11 +56,11 @@ def labs(tmp_path_factory):
 
 def test_facts_are_parameters_of_every_measured_trial_and_stand_with_the_target() -> None:
     trials = [planned.document for planned in plan_of().trials if planned.is_measured]
-    found = {one["target"]["name"]: one for one in trials}
-    assert found["ceph-5"]["case"]["parameters"] == {
+    document_of = {document["target"]["name"]: document for document in trials}
+    assert document_of["ceph-5"]["case"]["parameters"] == {
         "threads": 2, "size": 4096, "system": "ceph", "nodes": 5,
     }  # fmt: skip
-    assert found["ceph-4"]["target"]["facts"] == {"system": "ceph", "nodes": 4}
+    assert document_of["ceph-4"]["target"]["facts"] == {"system": "ceph", "nodes": 4}
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_systems_are_told_apart_by_their_other_facts(labs) -> None:
     assert account.targets == ("ceph", "swift")
     assert all("system" not in measurement.parameters for measurement in account.measurements)
     (falls,) = not_monotonic(account)
-    assert [round(one.value, 1) for one in falls.evidence] == [0.7]
+    assert [round(evidence.value, 1) for evidence in falls.evidence] == [0.7]
     (per_node,) = rate_per_machine(account)
-    assert [round(float(one.value), 2) for one in per_node.evidence] == [0.56, 1.0]
+    assert [round(float(evidence.value), 2) for evidence in per_node.evidence] == [0.56, 1.0]
 
 
 def test_facts_of_targets_that_are_no_instances_do_not_keep_them_from_comparison(labs) -> None:

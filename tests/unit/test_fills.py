@@ -98,7 +98,7 @@ def test_every_block_begins_with_the_lowest_level_again() -> None:
 
 def test_what_a_store_holds_already_counts() -> None:
     held = {"a": StoreSize(total_bytes=100 * GIB, used_bytes=20 * GIB)}
-    (filled,) = [one for one in outline(plan_of("fill: 30%", stores=held)) if one[0] == "fill"]
+    (filled,) = [step for step in outline(plan_of("fill: 30%", stores=held)) if step[0] == "fill"]
     assert filled == ("fill", 30, 10)
     assert "40.0% full" in refused("fill: 30%", stores={"a": StoreSize(100 * GIB, 40 * GIB)})
 
@@ -123,7 +123,7 @@ def test_a_store_is_never_filled_to_the_brim() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "keys", "said"),
+    ("more", "keys", "fact"),
     [
         ("fill: 1GiB", {"driver": '"null"', "settings": ""}, "driver null"),
         ("fill: 1GiB\nkeep_data: true", {}, "keep_data"),
@@ -131,16 +131,16 @@ def test_a_store_is_never_filled_to_the_brim() -> None:
         ("fill: 12GiB", {"fill_size": "6GiB"}, "at most 5GiB"),
     ],
 )
-def test_a_fill_that_cannot_be_made_is_refused(more: str, keys: dict[str, Any], said: str) -> None:
-    assert said in refused(more, **keys)
+def test_a_fill_that_cannot_be_made_is_refused(more: str, keys: dict[str, Any], fact: str) -> None:
+    assert fact in refused(more, **keys)
 
 
 def test_a_plan_counts_the_bytes_and_the_space_of_its_fills() -> None:
-    found = plan_of("sweep: {fill: [0%, 30%, 60%]}").estimate(bytes_per_s=GIB)
-    assert found.bytes_written >= 60 * GIB
-    assert 60 * GIB <= found.peak_bytes["a"] < 61 * GIB
-    assert found.time_ns is not None
-    assert found.time_ns >= 60 * 10**9
+    estimate = plan_of("sweep: {fill: [0%, 30%, 60%]}").estimate(bytes_per_s=GIB)
+    assert estimate.bytes_written >= 60 * GIB
+    assert 60 * GIB <= estimate.peak_bytes["a"] < 61 * GIB
+    assert estimate.time_ns is not None
+    assert estimate.time_ns >= 60 * 10**9
 
 
 def test_a_fill_that_was_cut_off_is_made_again_and_one_that_was_not_stays() -> None:
@@ -180,7 +180,7 @@ def pool_size(monkeypatch: pytest.MonkeyPatch, output: bytes, code: int = 0) -> 
         command=("ceph",), state="ended", exit_code=code, output=output,
         tail="Error EACCES: access denied" if code else "", started_unix_ns=0, ended_unix_ns=0,
     )  # fmt: skip
-    monkeypatch.setattr(store_sizes, "run_programs", lambda *one, **keys: [ended])
+    monkeypatch.setattr(store_sizes, "run_programs", lambda *arguments, **keys: [ended])
     target: Any = {"name": "a", "driver": "rados", "settings": {"pool": "p"}}
     return store_sizes.read_size(target, Interrupt())
 
@@ -190,7 +190,7 @@ def test_a_pool_is_as_large_as_ceph_says(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("output", "code", "said", "cause"),
+    ("output", "code", "message", "cause"),
     [
         (b"", 1, "access denied", type(None)),
         (b'{"pools": []}', 0, 'pool "p"\n', type(None)),
@@ -202,9 +202,9 @@ def test_a_pool_is_as_large_as_ceph_says(monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_what_ceph_does_not_say_is_an_error_with_a_way_out(
-    output: bytes, code: int, said: str, cause: type, monkeypatch: pytest.MonkeyPatch
+    output: bytes, code: int, message: str, cause: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match=said) as stop:
+    with pytest.raises(InputError, match=message) as stop:
         pool_size(monkeypatch, output, code)
     # What cannot be read has a cause of its own behind it.
     assert stop.value.__cause__ is not None
@@ -215,9 +215,9 @@ def test_what_ceph_does_not_say_is_an_error_with_a_way_out(
 def test_a_directory_tells_the_size_of_its_file_system(tmp_path: Path) -> None:
     target: Any = {"name": "a", "driver": "file", "settings": {"path": str(tmp_path)}}
     size = store_sizes.read_size(target, Interrupt())
-    told = os.statvfs(tmp_path)
+    status = os.statvfs(tmp_path)
     assert size is not None
-    assert size.total_bytes <= told.f_blocks * told.f_frsize
+    assert size.total_bytes <= status.f_blocks * status.f_frsize
     absent: Any = {**target, "settings": {"path": str(tmp_path / "absent")}}
     with pytest.raises(InputError, match="No such"):
         store_sizes.read_size(absent, Interrupt())
@@ -291,7 +291,7 @@ def test_a_fill_that_is_stopped_is_cleaned(tmp_path: Path) -> None:
 
 
 def recorded(
-    tmp_path: Path, rates: Mapping[int, int], found: Mapping[int, float], *, blocks: int = 1
+    tmp_path: Path, rates: Mapping[int, int], fill_of_level: Mapping[int, float], *, blocks: int = 1
 ) -> Any:
     folder = Folder(tmp_path / "run", "filled", seconds=3)
     levels = [(block, *level) for block in range(1, blocks + 1) for level in rates.items()]
@@ -303,7 +303,7 @@ def recorded(
     run = read_run(folder.close(campaign={"name": "f", "targets": {"a": {}}}, campaign_file=""))
     for record in run.records:
         level = record.trial["case"]["parameters"]["fill_percent"]
-        state = {"total_bytes": 1000, "used_bytes": round(1000 * found[level])}
+        state = {"total_bytes": 1000, "used_bytes": round(1000 * fill_of_level[level])}
         object.__setattr__(record, "target_state", {"before": {"store": state}})
     return SimpleNamespace(
         run=run, findings={finding.rule: finding for finding in analyse(run).findings}
@@ -337,6 +337,6 @@ def test_no_decline_is_claimed_of_too_few_trials(tmp_path: Path, blocks: int) ->
 
 
 def test_a_store_that_is_not_as_full_as_it_is_said_to_be_is_a_finding(tmp_path: Path) -> None:
-    found = recorded(tmp_path, {30: 500, 60: 500}, {30: 0.3, 60: 0.45}).findings
-    assert "45.0%" in found["fill-missed"].statement
-    assert "60%" in found["fill-missed"].statement
+    recorded_findings = recorded(tmp_path, {30: 500, 60: 500}, {30: 0.3, 60: 0.45}).findings
+    assert "45.0%" in recorded_findings["fill-missed"].statement
+    assert "60%" in recorded_findings["fill-missed"].statement

@@ -143,7 +143,7 @@ def test_what_limits_two_targets_is_said_once(tmp_path):
         folder.write(document, trial_rows(document, 100 * number, 4), changes=busy)
     screen = first_screen(closed(folder))
     assert screen.ratio.of.verdict == "no ratio"
-    limits = {one.limit_words for one in (screen.ratio.over, screen.ratio.under)}
+    limits = {arm.limit_words for arm in (screen.ratio.over, screen.ratio.under)}
     assert [screen.sentence.count(limit) for limit in limits] == [1]
 
 
@@ -167,7 +167,7 @@ def test_a_target_without_a_good_request_is_named_with_what_came_back(tmp_path):
         changes={"error_examples": {"connect": "connection refused"}},
     )
     screen = first_screen(closed(folder))
-    assert [one.target for one in screen.failed] == ["other"]
+    assert [arm.target for arm in screen.failed] == ["other"]
     assert re.match(r"other\b.*\b200 × connect: connection refused\. one\b", screen.sentence)
     assert screen.tiles[-2].is_bad
 

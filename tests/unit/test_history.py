@@ -18,13 +18,13 @@ BEGUN = datetime(2026, 1, 1, 3, tzinfo=UTC)
 
 
 def entry(night: int, value: float, *, metric: str = RATE, **changes: object) -> Entry:
-    one = Measurement(
+    measurement = Measurement(
         target="s3", workload="nightly", operation="get", parameters={}, metric=metric, value=value
     )
     account = Account(
         name="run",
         title="run",
-        measurements=(replace(one, **changes),),  # type: ignore[arg-type]
+        measurements=(replace(measurement, **changes),),  # type: ignore[arg-type]
         comparable={"s3": {"loadstone": "0.1.0" if night < 10 else "0.2.0"}},
     )
     started = (BEGUN + timedelta(days=night)).isoformat()
@@ -44,12 +44,12 @@ def test_a_change_of_level_is_found_at_its_run_with_what_else_changed_there(
     metric: str, factor: float, is_worse: bool
 ) -> None:
     values = noisy([1000.0] * 10 + [1000.0 * factor] * 6)
-    found = trace([entry(*one, metric=metric) for one in enumerate(values)], metrics=[metric])
-    (trend,) = found.trends
+    history = trace([entry(*point, metric=metric) for point in enumerate(values)], metrics=[metric])
+    (trend,) = history.trends
     (change,) = trend.changes
     assert (change.run, change.is_worse, change.runs_since) == ("night-10", is_worse, 6)
     assert change.magnitude == pytest.approx(factor - 1, abs=0.03)
-    assert [one.field for one in change.differing] == ["loadstone"]
+    assert [difference.field for difference in change.differing] == ["loadstone"]
     assert trend.is_regressed(6) == is_worse
     assert not trend.is_regressed(5)
 
@@ -65,13 +65,13 @@ def test_the_newest_run_is_held_against_the_level_before_it(last: float, newest:
 
 
 def test_noise_alone_is_seldom_a_change_or_a_bad_night() -> None:
-    found = [
+    trends = [
         trace(map(entry, range(20), noisy([1000.0] * 20, seed, spread=0.05))).trends[0]
         for seed in range(100)
     ]
-    assert sum(bool(trend.changes) for trend in found) <= 3
+    assert sum(bool(trend.changes) for trend in trends) <= 3
     # Two sides at 1 %: five in a hundred are three standard deviations too many.
-    assert sum(trend.newest != "as before" for trend in found) <= 5
+    assert sum(trend.newest != "as before" for trend in trends) <= 5
 
 
 def test_runs_are_taken_in_the_order_of_their_time_and_rounds_are_repetitions() -> None:
@@ -105,9 +105,9 @@ def test_cases_stand_sorted_whatever_order_a_plan_ran_them_in() -> None:
 
 def test_bounds_and_invalid_numbers_are_left_out_and_counted() -> None:
     bad = entry(5, 10, standing="bound", reasons=("INSTRUMENT_LIMITED",))
-    found = trace([*map(entry, range(5), [1000.0] * 5), bad])
-    assert found.left_out == {"INSTRUMENT_LIMITED": 1}
-    assert [len(trend.points) for trend in found.trends] == [5]
+    history = trace([*map(entry, range(5), [1000.0] * 5), bad])
+    assert history.left_out == {"INSTRUMENT_LIMITED": 1}
+    assert [len(trend.points) for trend in history.trends] == [5]
 
 
 def test_a_night_in_which_the_target_failed_is_not_judged_by_its_other_trials() -> None:
@@ -118,9 +118,9 @@ def test_a_night_in_which_the_target_failed_is_not_judged_by_its_other_trials() 
         replace(first, value=1100, repetition=2),
     )
     night = replace(night, account=replace(night.account, measurements=trials))
-    found = trace([*map(entry, range(5), [1000.0] * 5), night])
-    (trend,) = found.trends
-    assert found.left_out == {"OUTAGE": 1}
+    history = trace([*map(entry, range(5), [1000.0] * 5), night])
+    (trend,) = history.trends
+    assert history.left_out == {"OUTAGE": 1}
     assert [point.trials for point in trend.points] == [1] * 5
 
 
@@ -147,13 +147,13 @@ def test_a_nightly_job_fails_from_the_change_on_and_for_as_long_as_it_asks(
     arguments = ["history", str(nights), "--metric", RATE, "--check"]
     trial_name = "s3, hummingbird-4k, get 4 KiB"
     assert main([*arguments, "--recent", "4"]) == 3
-    said = capsys.readouterr().out
-    assert "night-08" in said
-    heading, _ = [line for line in said.splitlines() if metric_words(RATE) in line]
+    output = capsys.readouterr().out
+    assert "night-08" in output
+    heading, _ = [line for line in output.splitlines() if metric_words(RATE) in line]
     assert "more" in heading
     assert "less" not in heading
-    assert RATE not in said
-    last = said.splitlines()[-1]
+    assert RATE not in output
+    last = output.splitlines()[-1]
     assert "4 runs" in last
     assert trial_name in last
     assert main([*arguments, "--recent", "3"]) == 0
@@ -180,9 +180,9 @@ def test_several_campaigns_need_a_name_and_broken_runs_are_named(
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "manifest.json").write_text("{")
     assert main(["history", str(nights), str(tmp_path), "--campaign", "other"]) == 0
-    found = capsys.readouterr()
-    assert "broken" in found.err
-    assert "1 run," in found.out
+    output = capsys.readouterr()
+    assert "broken" in output.err
+    assert "1 run," in output.out
     assert main(["history", str(nights), "--campaign", "else"]) == 1
     assert main(["history", str(tmp_path), "--metric", "nothing"]) == 1
     empty = tmp_path / "empty"

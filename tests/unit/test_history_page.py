@@ -14,19 +14,19 @@ from tests.unit.test_report_html import Page, data_of
 
 
 @pytest.fixture(scope="module")
-def found():
+def history():
     values = noisy([1000.0] * 10 + [800.0] * 6)
-    return trace([entry(*one) for one in enumerate(values)])
+    return trace([entry(*point) for point in enumerate(values)])
 
 
 @pytest.fixture(scope="module")
-def page(found):
-    return render_history(found, "nightly").decode()
+def page(history):
+    return render_history(history, "nightly").decode()
 
 
-def test_points_and_changes_are_those_of_the_history(page, found):
+def test_points_and_changes_are_those_of_the_history(page, history):
     (drawn,) = data_of(page)["trends"]
-    (trend,) = found.trends
+    (trend,) = history.trends
     assert [point["value"] for point in drawn["points"]] == [point.value for point in trend.points]
     assert [(change["run"], change["is_worse"]) for change in drawn["changes"]] == [
         ("night-10", True)
@@ -53,8 +53,8 @@ def test_the_sentence_answers_for_the_newest_run(levels, sentence):
 def test_what_got_worse_is_drawn_and_stands_first():
     nights = []
     for night in range(7):
-        one = entry(night, 1000.0)
-        (example,) = one.account.measurements
+        entry_of_night = entry(night, 1000.0)
+        (example,) = entry_of_night.account.measurements
         cases = [
             replace(
                 example,
@@ -63,15 +63,19 @@ def test_what_got_worse_is_drawn_and_stands_first():
             )
             for case in range(51)
         ]
-        nights.append(replace(one, account=replace(one.account, measurements=tuple(cases))))
+        nights.append(
+            replace(
+                entry_of_night, account=replace(entry_of_night.account, measurements=tuple(cases))
+            )
+        )
     page = render_history(trace(nights), "nightly").decode()
     assert len(data_of(page)["trends"]) == TRENDS_DRAWN
     assert data_of(page)["trends"][0]["newest"] == "worse"
     assert "3 more in" in page
 
 
-def test_the_page_is_whole_escapes_names_and_fetches_nothing(found):
-    page = render_history(found, "</script><img src=x onerror=alert(1)>").decode()
+def test_the_page_is_whole_escapes_names_and_fetches_nothing(history):
+    page = render_history(history, "</script><img src=x onerror=alert(1)>").decode()
     parsed = Page(page)
     assert parsed.open == []
     assert len(parsed.ids) == len(set(parsed.ids))

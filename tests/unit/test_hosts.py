@@ -45,9 +45,9 @@ def planned(text: str, *changes: str) -> list[dict[str, Any]]:
 
 
 def mistakes(*changes: str) -> str:
-    with pytest.raises(CampaignError) as found:
+    with pytest.raises(CampaignError) as error:
         parse_campaign(CAMPAIGN, changes, environ={})
-    return str(found.value)
+    return str(error.value)
 
 
 def test_a_document_holds_the_load_of_all_hosts() -> None:
@@ -76,9 +76,8 @@ def test_agents_called_by_profiles_sign_with_their_keys() -> None:
         agent: signed_by(share, agent, ("gold", "iron"))["target"]["settings"]
         for agent, share in shares.items()
     }
-    assert {agent: own["profile"] for agent, own in settings.items()} == {
-        "gold": "gold", "iron": "iron",
-    }  # fmt: skip
+    profiles = {agent: of_agent["profile"] for agent, of_agent in settings.items()}
+    assert profiles == {"gold": "gold", "iron": "iron"}
     assert not {"access_key", "secret_key", "session_token"} & settings["iron"].keys()
     assert signed_by(put, "local", ()) is put
 
@@ -110,8 +109,11 @@ def test_the_number_of_hosts_is_swept_like_any_parameter() -> None:
     measured = [
         document for document in documents if document["measured"] and document["phase"] == "put"
     ]
-    found = {one["case"]["parameters"]["hosts"]: one["load"]["clients"] for one in measured}
-    assert found == {1: 3, 2: 6, 4: 12}
+    clients_of = {
+        document["case"]["parameters"]["hosts"]: document["load"]["clients"]
+        for document in measured
+    }
+    assert clients_of == {1: 3, 2: 6, 4: 12}
 
 
 def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
@@ -121,7 +123,7 @@ def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "fact"),
     [
         ("hosts={launch: ssh, names: [a, a], listen: 10.0.0.1}", '"a" twice'),
         ('hosts={launch: ssh, names: ["c{1...3}", c2], listen: 10.0.0.1}', '"c2" twice'),
@@ -145,8 +147,8 @@ def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
         ("sweep={hosts: [2, 9]}", "found 9 hosts"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_place(change: str, said: str) -> None:
-    assert said in mistakes(change)
+def test_what_cannot_be_is_refused_with_its_place(change: str, fact: str) -> None:
+    assert fact in mistakes(change)
 
 
 @pytest.mark.parametrize(
@@ -243,14 +245,14 @@ def summary(**values: Any) -> dict[str, Any]:
 
 
 def test_summaries_of_hosts_become_one() -> None:
-    one = summary()
+    first = summary()
     other = summary(
         state="interrupted", reason="Ctrl-C", requests=30, thread_cpu_ns=[8, 9],
         mismatches={"corrupt": 2}, objects_unwritten=[[1, 2]], clients_requests_max=9,
         error_examples={"http_500": "oops"},
     )  # fmt: skip
-    merged = merge_summaries([one, other])
-    assert merged == merge_summaries([other, one]) | {"thread_cpu_ns": [7, 8, 9]}
+    merged = merge_summaries([first, other])
+    assert merged == merge_summaries([other, first]) | {"thread_cpu_ns": [7, 8, 9]}
     assert (merged["requests"], merged["failed"], merged["bytes"]) == (40, 2, 200)
     assert (merged["state"], merged["reason"]) == ("interrupted", "Ctrl-C")
     assert merged["mismatches"] == {"corrupt": 3}
@@ -280,10 +282,10 @@ def test_live_figures_keep_what_lost_hosts_had_done() -> None:
     for host, rate in (("a", 30), ("b", 20), ("c", 10)):
         figures.note(host, live(rate), None)
     figures.lose("c")
-    told = figures.all()
-    assert told is not None
-    assert told["requests_last_s"] == 50
-    assert told["requests"] == 300
+    all_figures = figures.all()
+    assert all_figures is not None
+    assert all_figures["requests_last_s"] == 50
+    assert all_figures["requests"] == 300
     figures.lose("a")
     figures.lose("b")
     assert figures.all() is None
@@ -304,10 +306,10 @@ def test_live_figures_count_no_rate_of_hosts_that_have_ended_or_say_nothing() ->
 
 
 def rate_of(figures: LiveFigures) -> int:
-    told = figures.all()
-    assert told is not None
-    assert told["requests"] == 300
-    return told["requests_last_s"]
+    all_figures = figures.all()
+    assert all_figures is not None
+    assert all_figures["requests"] == 300
+    return all_figures["requests_last_s"]
 
 
 def live(rate: int) -> Live:
@@ -320,16 +322,16 @@ def live(rate: int) -> Live:
 
 def test_every_host_that_cannot_take_part_is_named_and_what_to_do_once() -> None:
     why, code = "no loadstone there", "exit code 3"
-    found = refusal(
+    refused = refusal(
         {
             "b": f"host b: {why}\nhint: install it",
             "a": f"host a: {why}\nhint: install it",
             "c": code,
         }
     )
-    lines = [line.partition(": ")[::2] for line in found.message.splitlines()]
+    lines = [line.partition(": ")[::2] for line in refused.message.splitlines()]
     assert lines == [("host a", why), ("host b", why), ("host c", code)]
-    assert found.hint == "install it"
+    assert refused.hint == "install it"
     assert "12 more" in str(refusal({f"c{number:02}": "gone" for number in range(20)}))
 
 
@@ -374,10 +376,10 @@ def test_a_host_that_ends_its_load_unasked_is_lost_and_the_others_are_whole() ->
     for name in ("b", "c"):
         say(trial, name, end(summary(ended_unix_ns=10**18)))
     trial._turn()
-    found = trial._summary(1, 1)
-    assert (found["state"], found["reason"]) == ("finished", None)
-    assert [host["state"] for host in found["hosts"]] == ["lost", "finished", "finished"]
-    assert found["hosts"][0]["reason"].endswith(f": {why}")
+    summary_of_trial = trial._summary(1, 1)
+    assert (summary_of_trial["state"], summary_of_trial["reason"]) == ("finished", None)
+    assert [host["state"] for host in summary_of_trial["hosts"]] == ["lost", "finished", "finished"]
+    assert summary_of_trial["hosts"][0]["reason"].endswith(f": {why}")
 
 
 def test_the_loss_of_a_host_is_told_when_it_happens() -> None:
@@ -416,13 +418,15 @@ def test_a_host_that_ends_its_load_because_all_do_is_not_lost() -> None:
     assert trial._summary(1, 1)["hosts"][0]["state"] == "finished"
 
 
-def end(told: Any, left: str | None = None) -> messages.End:
-    return messages.End(attempt=1, summary=told, left=left, clock_step_ns=0, absent_probes={})
+def end(summary_sent: Any, left: str | None = None) -> messages.End:
+    return messages.End(
+        attempt=1, summary=summary_sent, left=left, clock_step_ns=0, absent_probes={}
+    )
 
 
-def say(trial: Any, host: str, said: messages.FromAgent) -> None:
-    body = messages.body(said)
-    trial._carrier.inbox.put(HostMessage(host=host, name=messages.word(type(said)), body=body))
+def say(trial: Any, host: str, message: messages.FromAgent) -> None:
+    body = messages.body(message)
+    trial._carrier.inbox.put(HostMessage(host=host, name=messages.word(type(message)), body=body))
 
 
 def test_an_agent_that_takes_the_place_of_one_that_has_gone_is_not_dropped() -> None:
@@ -447,9 +451,9 @@ def test_a_slow_host_is_asked_fewer_times_for_its_clock(monkeypatch: pytest.Monk
             return Exchange(sent_ns=0, answered_ns=10, host_ns=7)
 
     with Slow("a" * 32, "127.0.0.1") as slow:
-        found = slow.read_clocks(["slow", "silent"])
-    assert set(found) == {"slow"}
-    assert found["slow"].offset_ns == 2
+        clocks = slow.read_clocks(["slow", "silent"])
+    assert set(clocks) == {"slow"}
+    assert clocks["slow"].offset_ns == 2
 
 
 def standing(names: list[str]) -> Any:
@@ -488,7 +492,7 @@ HOST_FINDERS = (
 
 
 @pytest.mark.parametrize(
-    ("host", "label", "said"),
+    ("host", "label", "facts"),
     [
         (
             {"clock_step_ns": -2 * 10**9},
@@ -502,7 +506,7 @@ HOST_FINDERS = (
     ],
 )
 def test_what_hosts_did_wrong_is_found(
-    host: dict[str, Any], label: str, said: tuple[str, ...]
+    host: dict[str, Any], label: str, facts: tuple[str, ...]
 ) -> None:
     ok = {"state": "finished", "reason": None, "clients": 1, "requests": 95}
     document: Any = whole() | {"measured": True, "stop": {"duration_ns": 10**9}}
@@ -510,10 +514,10 @@ def test_what_hosts_did_wrong_is_found(
         trial=document,
         summary={"hosts": [{"name": "a", **ok}, {"name": "b", **ok, **host}]},  # type: ignore[typeddict-item]
     )
-    seen: Any = SimpleNamespace(measured={"0001": record})
-    (finding,) = (finding for find in HOST_FINDERS for finding in find(seen))
+    run_view: Any = SimpleNamespace(measured={"0001": record})
+    (finding,) = (finding for find in HOST_FINDERS for finding in find(run_view))
     assert finding.rule == label
-    for fact in said:
+    for fact in facts:
         assert re.search(rf"(?<!\w){re.escape(fact)}", finding.statement)
     if bears := TRIAL_LABELS.get(label):
         assert bears(record)

@@ -100,8 +100,8 @@ def test_hosts_leave_the_cells_that_one_recorder_of_all_requests_would(
         first_done_ns=min(span.first_done_ns for span in spans),
         end_ns=max(span.end_ns for span in spans),
     )
-    one = cells([requests], [whole], dice)
-    assert many == one
+    alone = cells([requests], [whole], dice)
+    assert many == alone
     assert sum(cell["requests"] for cell in many) == len(requests)
 
 
@@ -114,8 +114,8 @@ def cells(
     assert campaign.hosts is not None
     plan = make_plan(campaign, run="5" * 32)
     names = campaign.hosts.all_names
-    said = Said(dict(zip(names, map(rows_of, of_hosts), strict=True)), spans, dice)
-    executor = OnHosts(said, names, EXECUTORS["operations"], stops_on_loss=True)  # type: ignore[arg-type]
+    recorded = RecordedHosts(dict(zip(names, map(rows_of, of_hosts), strict=True)), spans, dice)
+    executor = OnHosts(recorded, names, EXECUTORS["operations"], stops_on_loss=True)  # type: ignore[arg-type]
     manifest = {"run": plan.run, "name": "pooled", "plan": plan.documents(), "seed": plan.seed,
                 **runner.circumstances()}  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
@@ -142,22 +142,22 @@ def rows_of(requests: Iterable[Request]) -> dict[int, list[dict[str, Any]]]:
             request.time_ns
         )
     rows: dict[int, list[dict[str, Any]]] = {}
-    for (second, operation, outcome), found in times.items():
+    for (second, operation, outcome), times_ns in times.items():
         recorded = Histogram()
-        for time_ns in found:
+        for time_ns in times_ns:
             recorded.record(time_ns)
         encoded = recorded.encode()
         row = {
             "stage": "measure", "iteration": 1, "operation": operation, "outcome": outcome,
-            "second": second, "requests": len(found), "objects": len(found),
-            "bytes": 4096 * len(found), "response": encoded, "service": encoded,
+            "second": second, "requests": len(times_ns), "objects": len(times_ns),
+            "bytes": 4096 * len(times_ns), "response": encoded, "service": encoded,
             "first_byte": encoded, "lag": None,
         }  # fmt: skip
         rows.setdefault(second, []).append(row)
     return rows
 
 
-class Said:
+class RecordedHosts:
     """The place of the carrier: hosts whose seconds come in any order between each other."""
 
     def __init__(
@@ -200,9 +200,9 @@ class Said:
     def drop(self, host: str) -> None:
         """Drop no host: none is lost here."""
 
-    def _say(self, host: str, said: messages.FromAgent) -> None:
+    def _say(self, host: str, message: messages.FromAgent) -> None:
         self.inbox.put(
-            HostMessage(host=host, name=messages.word(type(said)), body=messages.body(said))
+            HostMessage(host=host, name=messages.word(type(message)), body=messages.body(message))
         )
 
     def _say_all(self) -> None:

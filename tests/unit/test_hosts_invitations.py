@@ -154,7 +154,7 @@ def test_a_connection_that_died_makes_room_for_another_agent(
 
     with Carrier("a" * 32, "127.0.0.1") as listening:
         asyncio.run(run(listening))
-        assert [one.name for one in list(listening.inbox.queue)] == ["hello", "gone"]
+        assert [message.name for message in list(listening.inbox.queue)] == ["hello", "gone"]
 
 
 def test_a_host_that_says_too_much_fills_no_memory_and_holds_up_no_other(
@@ -181,14 +181,14 @@ def test_a_host_that_says_too_much_fills_no_memory_and_holds_up_no_other(
         while "other" not in listening.hosts:
             await asyncio.sleep(0.01)
         assert listening.hosts == {"flood", "other"}
-        told = []
-        while len(told) < pieces:
+        numbers = []
+        while len(numbers) < pieces:
             if listening.inbox.empty():
                 await asyncio.sleep(0.01)
                 continue
             received = listening.inbox.get()
-            told += [received.body["number"]] if received.name == "figures" else []
-        assert told == list(range(pieces))
+            numbers += [received.body["number"]] if received.name == "figures" else []
+        assert numbers == list(range(pieces))
         flood.abort()
         other.abort()
 

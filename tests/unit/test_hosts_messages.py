@@ -96,11 +96,11 @@ def test_what_comes_too_late_of_an_earlier_attempt_loses_no_host() -> None:
 
 
 def test_a_message_comes_as_it_was_sent() -> None:
-    told: Any = SUMMARY
+    summary_sent: Any = SUMMARY
     sent: messages.FromAgent | messages.FromController
     for sent in (
         messages.Figures(attempt=1, rows=None, live=LIVE),
-        messages.End(attempt=1, summary=told, left=None, clock_step_ns=0, absent_probes={}),
+        messages.End(attempt=1, summary=summary_sent, left=None, clock_step_ns=0, absent_probes={}),
     ):
         assert messages.read(*unpack(pack(messages.word(type(sent)), messages.body(sent)))) == sent
     for sent in (
@@ -117,17 +117,17 @@ def joining(*heard: HostMessage) -> HostSession:
     carrier: Any = SimpleNamespace(inbox=queue.Queue(), invite=lambda name, **more: name)
     launcher: Any = SimpleNamespace(start=lambda invitations: [], ended=dict, news=list)
     session._carrier, session._launcher = carrier, launcher
-    for one in heard:
-        carrier.inbox.put(one)
+    for message in heard:
+        carrier.inbox.put(message)
     return session
 
 
 def test_an_agent_that_waits_for_others_is_heard_until_all_have_said_what_they_are() -> None:
     hello = agent.describe_host()
-    said = [("local1", hello), ("local1", messages.Alive()), ("local2", hello)]
+    messages_sent = [("local1", hello), ("local1", messages.Alive()), ("local2", hello)]
     session = joining(
-        *(HostMessage(host=host, name=messages.word(type(one)), body=messages.body(one))
-          for host, one in said)
+        *(HostMessage(host=host, name=messages.word(type(message)), body=messages.body(message))
+          for host, message in messages_sent)
     )  # fmt: skip
     session._launch()
     assert [document["name"] for document in session.documents()] == ["local1", "local2"]

@@ -29,13 +29,13 @@ class Sender:
 def test_a_file_comes_piece_by_piece_and_only_once(tmp_path: Path) -> None:
     sender = Sender(b"0123456789")
     (sha256,) = sender.files
-    kept = SentFiles(tmp_path / "files")
-    path = kept.take(sha256, [sha256], sender)
+    files = SentFiles(tmp_path / "files")
+    path = files.take(sha256, [sha256], sender)
     assert path.read_bytes() == b"0123456789"
     assert [offset for _, offset in sender.asked] == [0, 4, 8]
-    assert kept.take(sha256, [sha256], sender) == path
+    assert files.take(sha256, [sha256], sender) == path
     assert len(sender.asked) == 3
-    assert [one.name for one in (tmp_path / "files").iterdir()] == [sha256]
+    assert [path.name for path in (tmp_path / "files").iterdir()] == [sha256]
 
 
 @pytest.mark.parametrize("wrong", [b"another", b"012345678", b""])
@@ -56,13 +56,13 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
 def test_earlier_files_make_room_and_those_that_are_needed_do_not(tmp_path: Path) -> None:
     sender = Sender(b"a" * 10, b"b" * 10, b"c" * 10, b"d" * 31)
     first, second, third, large = sender.files
-    kept = SentFiles(tmp_path / "files", bytes_max=25)
-    kept.take(first, [first], sender)
-    kept.take(second, [second], sender)
-    kept.take(third, [second, third], sender)
+    files = SentFiles(tmp_path / "files", bytes_max=25)
+    files.take(first, [first], sender)
+    files.take(second, [second], sender)
+    files.take(third, [second, third], sender)
     assert {path.name for path in (tmp_path / "files").iterdir()} == {second, third}
     with pytest.raises(ValueError, match=r"\b25\b"):
-        kept.take(large, [second, large], sender)
+        files.take(large, [second, large], sender)
     assert {path.name for path in (tmp_path / "files").iterdir()} == {second}
 
 
@@ -94,10 +94,10 @@ def test_a_large_file_takes_the_memory_of_a_few_pieces(tmp_path: Path) -> None:
             file.write(piece)
             digest.update(piece)
     sha256 = digest.hexdigest()
-    kept = SentFiles(tmp_path / "files")
+    files = SentFiles(tmp_path / "files")
     tracemalloc.start()
     try:
-        kept.take(sha256, [sha256], lambda _, offset: read_piece(path, offset))
+        files.take(sha256, [sha256], lambda _, offset: read_piece(path, offset))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -27,9 +27,9 @@ NOTHING = Hints()
 
 
 def read(form: str, *names: str, hints: Hints = NOTHING) -> Imported:
-    found = importers.find(form).read([DATA / name for name in names], hints)
-    assert isinstance(found, Imported)
-    return found
+    imported = importers.find(form).read([DATA / name for name in names], hints)
+    assert isinstance(imported, Imported)
+    return imported
 
 
 def findings(imported: Imported, folder: Path) -> Findings:
@@ -51,8 +51,8 @@ def nectar(operation: str) -> tuple[str, str]:
 def test_nectar_gives_the_requests_and_the_time_that_nectar_printed(
     tmp_path: Path, operation: str, requests: int, seconds: float, size: int
 ) -> None:
-    found = findings(read("nectar", *nectar(operation)), tmp_path / "run")
-    (cell,) = found.rounds
+    findings_of = findings(read("nectar", *nectar(operation)), tmp_path / "run")
+    (cell,) = findings_of.rounds
     assert (cell.operation, cell.requests, cell.failed) == (operation, requests, 0)
     # nectar starts its clock a little before the first request.
     assert cell.duration_s == pytest.approx(seconds, abs=0.002)
@@ -71,12 +71,12 @@ def test_nectars_own_rate_over_whole_seconds_is_pointed_out() -> None:
 
 
 def test_nectars_mixed_benchmark_is_one_trial_of_all_its_operations(tmp_path: Path) -> None:
-    found = findings(read("nectar", *nectar("mixed")), tmp_path / "run")
-    counts = {cell.operation: cell.requests for cell in found.rounds}
+    findings_of = findings(read("nectar", *nectar("mixed")), tmp_path / "run")
+    counts = {cell.operation: cell.requests for cell in findings_of.rounds}
     assert counts == {"put": 329, "get": 416, "head": 419, "post": 268}
-    assert {cell.duration_s for cell in found.rounds} == {found.rounds[0].duration_s}
+    assert {cell.duration_s for cell in findings_of.rounds} == {findings_of.rounds[0].duration_s}
     # Four workers for each of five kinds of request.
-    assert found.rounds[0].parameters["threads"] == 20
+    assert findings_of.rounds[0].parameters["threads"] == 20
 
 
 def test_without_the_console_the_status_or_a_hint_tells_the_operation() -> None:
@@ -93,8 +93,8 @@ def test_without_the_console_the_status_or_a_hint_tells_the_operation() -> None:
 
 def test_warp_gives_every_request_and_keeps_preparation_apart(tmp_path: Path) -> None:
     imported = read("warp", "warp-get.csv.zst")
-    found = findings(imported, tmp_path / "run")
-    (cell,) = found.rounds
+    findings_of = findings(imported, tmp_path / "run")
+    (cell,) = findings_of.rounds
     assert (cell.operation, cell.requests, cell.failed) == ("get", 6371, 0)
     assert cell.parameters == {"threads": 8, "size": 4096}
     # warp itself prints 1072.12 obj/s over its five middle seconds.
@@ -109,8 +109,8 @@ def test_warp_gives_every_request_and_keeps_preparation_apart(tmp_path: Path) ->
 
 
 def test_fio_gives_its_rates_and_with_json_plus_its_latencies(tmp_path: Path) -> None:
-    found = findings(read("fio", "fio-read-4m.json"), tmp_path / "plus")
-    (cell,) = found.rounds
+    findings_of = findings(read("fio", "fio-read-4m.json"), tmp_path / "plus")
+    (cell,) = findings_of.rounds
     assert cell.requests_per_s == pytest.approx(202.378, abs=0.001)
     assert cell.bytes_per_s == pytest.approx(848834869, rel=1e-6)
     assert cell.parameters["size"] == 4 * 2**20
@@ -143,8 +143,8 @@ def test_fio_gives_its_rates_and_with_json_plus_its_latencies(tmp_path: Path) ->
 def test_rados_bench_means_mebibytes_by_its_mb(
     tmp_path: Path, name: str, operation: str, requests: int, mebibytes_per_s: float
 ) -> None:
-    found = findings(read("rados-bench", name), tmp_path / "run")
-    (cell,) = found.rounds
+    findings_of = findings(read("rados-bench", name), tmp_path / "run")
+    (cell,) = findings_of.rounds
     assert (cell.operation, cell.requests) == (operation, requests)
     assert cell.bytes_per_s / 2**20 == pytest.approx(mebibytes_per_s, rel=1e-4)
     assert cell.parameters["threads"] == 16
@@ -166,9 +166,9 @@ def test_rados_bench_is_read_as_json_too(tmp_path: Path) -> None:
     }
     path = tmp_path / "bench.json"
     path.write_text(json.dumps(document))
-    found = importers.find("rados-bench").read([path], NOTHING)
-    assert isinstance(found, Imported)
-    assert [(row.second, row.requests) for row in found.trials[0].rows] == [
+    imported = importers.find("rados-bench").read([path], NOTHING)
+    assert isinstance(imported, Imported)
+    assert [(row.second, row.requests) for row in imported.trials[0].rows] == [
         (0, 19),
         (1, 29),
         (2, 12),
@@ -176,11 +176,11 @@ def test_rados_bench_is_read_as_json_too(tmp_path: Path) -> None:
 
 
 def test_elbencho_gives_the_rates_of_its_last_thread(tmp_path: Path) -> None:
-    found = findings(read("elbencho", "elbencho.csv"), tmp_path / "run")
-    rates = {cell.operation: cell.requests_per_s for cell in found.rounds}
+    findings_of = findings(read("elbencho", "elbencho.csv"), tmp_path / "run")
+    rates = {cell.operation: cell.requests_per_s for cell in findings_of.rounds}
     assert rates == {"write": pytest.approx(227691), "read": pytest.approx(132836)}
-    assert {cell.parameters["threads"] for cell in found.rounds} == {8}
-    assert found.rounds[0].bytes == 64 * 2**20
+    assert {cell.parameters["threads"] for cell in findings_of.rounds} == {8}
+    assert findings_of.rounds[0].bytes == 64 * 2**20
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_elbencho_gives_the_rates_of_its_last_thread(tmp_path: Path) -> None:
 def test_iperf3_gives_the_bytes_of_each_second(
     tmp_path: Path, name: str, operation: str, bits_per_s: float, threads: int
 ) -> None:
-    found = findings(read("iperf3", name), tmp_path / "run")
-    (cell,) = found.rounds
+    findings_of = findings(read("iperf3", name), tmp_path / "run")
+    (cell,) = findings_of.rounds
     assert cell.operation == operation
     assert 8 * cell.bytes_per_s == pytest.approx(bits_per_s, rel=1e-3)
     assert cell.parameters["threads"] == threads
@@ -224,22 +224,33 @@ def test_a_path_with_burst_credit_is_as_fast_as_its_last_seconds(tmp_path: Path)
 
 
 def account(form: str, *paths: Path, hints: Hints = NOTHING) -> Account:
-    found = importers.find(form).read(list(paths), hints)
-    assert isinstance(found, Account)
-    return found
+    imported = importers.find(form).read(list(paths), hints)
+    assert isinstance(imported, Account)
+    return imported
 
 
 def test_a_datasafe_log_gives_its_percentiles_and_rates() -> None:
-    found = account("datasafe", PUBLISHED / "datasafe-log.txt")
-    rates = {(one.operation, one.size_bytes): one.text for one in found.of(RATE)}
+    datasafe = account("datasafe", PUBLISHED / "datasafe-log.txt")
+    rates = {
+        (measurement.operation, measurement.size_bytes): measurement.text
+        for measurement in datasafe.of(RATE)
+    }
     assert len(rates) == 18
     assert rates["write", 102_400] == "42.39896054161253"
     assert rates["read", 10_485_760] == "6.102306403813942"
-    assert len(found.of(THREAD_RATE)) == 18
+    assert len(datasafe.of(THREAD_RATE)) == 18
     # Users are made by one thread alone, before the others begin.
-    users = [one.value for one in found.of(RATE) if one.operation == "create_user"]
+    users = [
+        measurement.value
+        for measurement in datasafe.of(RATE)
+        if measurement.operation == "create_user"
+    ]
     assert users == pytest.approx([2.0807324, 2.6322717, 2.3832221])
-    (p99,) = [one for one in found.of("service_ns_p99") if one.text == "552.8199999999999"]
+    (p99,) = [
+        measurement
+        for measurement in datasafe.of("service_ns_p99")
+        if measurement.text == "552.8199999999999"
+    ]
     assert p99.value == pytest.approx(552.82e6)
 
 
@@ -247,8 +258,8 @@ def test_details_of_queries_give_every_time_and_averages_the_same_table(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     paths = [PUBLISHED / f"theflash-{system}-raw.md" for system in ("ssd", "ceph")]
-    found = account("tpch", *paths)
-    assert len(found.of(SECONDS)) == 429
+    tpch = account("tpch", *paths)
+    assert len(tpch.of(SECONDS)) == 429
     assert main(["import", "tpch", *map(str, paths)]) == 0
     printed = re.sub(r"[-\w]*(ssd|ceph)-raw", "", capfd.readouterr().out).replace(" ", "")
     published = (PUBLISHED / "theflash-table.md").read_text().replace(" ", "")
@@ -262,14 +273,14 @@ def test_a_log_of_queries_leaves_out_those_that_failed(tmp_path: Path) -> None:
         "## Running tpch query #2, class Q2\nException\n"
         "## Running tpch query #1, class Q1\nelapsed: Double = 11.5\n"
     )
-    found = account("tpch", path)
+    tpch = account("tpch", path)
     assert [
-        (measurement.parameters["query"], measurement.value) for measurement in found.measurements
+        (measurement.parameters["query"], measurement.value) for measurement in tpch.measurements
     ] == [
         ("Q01", 10.5),
         ("Q01", 11.5),
     ]
-    assert [measurement.repetition for measurement in found.measurements] == [1, 2]
+    assert [measurement.repetition for measurement in tpch.measurements] == [1, 2]
 
 
 def test_the_command_line_makes_a_run_folder_that_can_be_reported(
@@ -516,10 +527,10 @@ def test_nectars_missing_reads_are_labelled_and_counted(tmp_path: Path) -> None:
         shutil.copy(DATA / name, tmp_path / name)
     table = tmp_path / "bench-get.csv"
     table.write_text(without_line(100)(table.read_text()))
-    found = importers.find("nectar").read([tmp_path / name for name in nectar("get")], NOTHING)
-    assert isinstance(found, Imported)
-    assert found.trials[0].labels == ("INCOMPLETE",)
-    assert any("1 requests" in note for note in found.notes)
+    imported = importers.find("nectar").read([tmp_path / name for name in nectar("get")], NOTHING)
+    assert isinstance(imported, Imported)
+    assert imported.trials[0].labels == ("INCOMPLETE",)
+    assert any("1 requests" in note for note in imported.notes)
 
 
 def test_consoles_are_matched_by_name_or_by_place(tmp_path: Path) -> None:
@@ -527,8 +538,8 @@ def test_consoles_are_matched_by_name_or_by_place(tmp_path: Path) -> None:
         shutil.copy(DATA / f"bench-{operation}.csv", tmp_path / f"{operation}.csv")
         shutil.copy(DATA / f"bench-{operation}.stdout.txt", tmp_path / f"console-{operation}")
     paths = [tmp_path / name for name in ("put.csv", "get.csv", "console-put", "console-get")]
-    found = importers.find("nectar").read(paths, NOTHING)
-    assert isinstance(found, Imported)
-    assert [trial.phase for trial in found.trials] == ["put", "get"]
+    imported = importers.find("nectar").read(paths, NOTHING)
+    assert isinstance(imported, Imported)
+    assert [trial.phase for trial in imported.trials] == ["put", "get"]
     with pytest.raises(InputError, match="matched"):
         importers.find("nectar").read(paths[:3], NOTHING)

@@ -34,17 +34,17 @@ WRONG: tuple[Any, ...] = (None, "x", [], {}, -1, True, 10**30)
 
 def read_as_run(form: str, path: Path, folder: Path) -> None:
     """Import a file whole, as the command does: much is found only when it is written."""
-    found = importers.find(form).read([path], Hints(size_bytes=4096, threads=4))
-    if isinstance(found, Imported):
+    imported = importers.find(form).read([path], Hints(size_bytes=4096, threads=4))
+    if isinstance(imported, Imported):
         shutil.rmtree(folder, ignore_errors=True)
-        write_run(found, folder)
+        write_run(imported, folder)
 
 
 def without_source(path: Path, form: str) -> list[ImportedTrial]:
     """Return what a file becomes, but for what the tool printed beside it."""
-    found = importers.find(form).read([path], Hints())
-    assert isinstance(found, Imported)
-    return [replace(trial, source={}) for trial in found.trials]
+    imported = importers.find(form).read([path], Hints())
+    assert isinstance(imported, Imported)
+    return [replace(trial, source={}) for trial in imported.trials]
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -183,9 +183,11 @@ def test_a_byte_order_mark_and_other_ends_of_lines_change_nothing(
     plain.write_bytes(SAMPLES[form].read_bytes())
     os.utime(path, (1, 1))
     os.utime(plain, (1, 1))
-    found, wanted = (importers.find(form).read([one], Hints()) for one in (path, plain))
+    marked, wanted = (
+        importers.find(form).read([path_read], Hints()) for path_read in (path, plain)
+    )
     # But for the folder, all that is read is the same.
-    assert repr(found).replace(str(path.parent), "") == repr(wanted).replace(str(plain.parent), "")
+    assert repr(marked).replace(str(path.parent), "") == repr(wanted).replace(str(plain.parent), "")
 
 
 @pytest.mark.parametrize("form", [*SAMPLES, "warp"])

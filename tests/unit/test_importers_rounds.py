@@ -37,9 +37,9 @@ def test_elbenchos_json_says_the_same_as_its_csv(tmp_path: Path) -> None:
     path.write_text(f"{json.dumps(ELBENCHO_JSON)}\n{json.dumps(read_too)}\n")
     imported = importers.find("elbencho").read([path], NOTHING)
     assert isinstance(imported, Imported)
-    found = findings(imported, tmp_path / "run")
-    assert [cell.operation for cell in found.rounds] == ["write", "read"]
-    (cell, _) = found.rounds
+    findings_of = findings(imported, tmp_path / "run")
+    assert [cell.operation for cell in findings_of.rounds] == ["write", "read"]
+    (cell, _) = findings_of.rounds
     assert (cell.requests_per_s, cell.bytes, cell.requests) == (pytest.approx(4000), 2**20, 16)
     assert cell.parameters == {"threads": 6, "size": 65536}
     assert cell.service is not None
@@ -90,10 +90,10 @@ def test_elbenchos_mix_has_its_reads_too(tmp_path: Path, phase: str) -> None:
     times = {"min_us": "5", "avg_us": "70", "max_us": "800"}
     done["latency"] = {"IO": {"min_us": "9", "avg_us": "90", "max_us": "950", "rwmix_read": times}}
     mix = {**ELBENCHO_JSON, "phase_type": phase, "last_done": done}
-    found = findings(read_json(tmp_path / "mix.json", mix), tmp_path / "run").rounds
-    assert [(one.operation, one.requests) for one in found] == [("write", 16), ("read", 8)]
-    assert [one.requests_per_s for one in found] == [pytest.approx(4000), pytest.approx(2000)]
-    means = [one.service.mean_ns for one in found if one.service is not None]
+    cells = findings(read_json(tmp_path / "mix.json", mix), tmp_path / "run").rounds
+    assert [(cell.operation, cell.requests) for cell in cells] == [("write", 16), ("read", 8)]
+    assert [cell.requests_per_s for cell in cells] == [pytest.approx(4000), pytest.approx(2000)]
+    means = [cell.service.mean_ns for cell in cells if cell.service is not None]
     assert means == [90_000, 70_000]
 
 
@@ -204,9 +204,9 @@ def test_warps_json_states_the_times_that_add_up(
     imported = importers.find("warp").read([path], NOTHING)
     assert isinstance(imported, Imported)
     (cell,) = findings(imported, tmp_path / "run").rounds
-    found = cell.service
-    told = found and (found.mean_ns, found.max_ns, found.quantiles["p50"])
-    assert told == expected
+    times = cell.service
+    stated = times and (times.mean_ns, times.max_ns, times.quantiles["p50"])
+    assert stated == expected
 
 
 @pytest.mark.parametrize(
@@ -241,12 +241,12 @@ def test_each_table_of_nectar_takes_the_console_of_its_own_folder(tmp_path: Path
     files = [nectar_files(tmp_path / str(n), "put", threads=n, size=100 * n) for n in (1, 2, 3)]
     # All tables first, then the consoles in another order.
     paths = [pair[0] for pair in files] + [pair[1] for pair in reversed(files)]
-    found = importers.find("nectar").read(paths, NOTHING)
-    assert isinstance(found, Imported)
-    assert [trial.clients for trial in found.trials] == [1, 2, 3]
-    assert [trial.size_bytes for trial in found.trials] == [100, 200, 300]
+    imported = importers.find("nectar").read(paths, NOTHING)
+    assert isinstance(imported, Imported)
+    assert [trial.clients for trial in imported.trials] == [1, 2, 3]
+    assert [trial.size_bytes for trial in imported.trials] == [100, 200, 300]
     # What is said of a table names its folder, where several have its name.
-    assert [note.partition(":")[0] for note in found.notes] == [str(pair[0]) for pair in files]
+    assert [note.partition(":")[0] for note in imported.notes] == [str(pair[0]) for pair in files]
     with pytest.raises(InputError, match="2 console outputs"):
         importers.find("nectar").read(paths[:-1], NOTHING)
 
@@ -263,10 +263,12 @@ def test_rounds_in_files_of_their_own_are_trials_of_one_case(tmp_path: Path) -> 
         runs.append(str(tmp_path / f"run-{name}"))
     assert main(["compare", *runs]) == 0
     run = read_run(runs[0])
-    found = analyse(run)
-    assert "interleaved" not in sentences_of(run, found)[0]
-    of_order = [one for one in declare(run, found) if one.title == "Targets are interleaved"]
-    assert [one.status for one in of_order] == ["not applicable"]
+    run_findings = analyse(run)
+    assert "interleaved" not in sentences_of(run, run_findings)[0]
+    of_order = [
+        rule for rule in declare(run, run_findings) if rule.title == "Targets are interleaved"
+    ]
+    assert [rule.status for rule in of_order] == ["not applicable"]
 
 
 @pytest.mark.parametrize(

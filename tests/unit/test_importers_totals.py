@@ -32,12 +32,12 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 
 def test_a_stage_of_cosbench_is_a_trial_of_all_its_operations(tmp_path: Path) -> None:
-    found = imported("cosbench", [written(tmp_path, "w1-s3.csv", COSBENCH)])
-    assert [(trial.workload, trial.phase, trial.is_measured) for trial in found.trials] == [
+    cosbench = imported("cosbench", [written(tmp_path, "w1-s3.csv", COSBENCH)])
+    assert [(trial.workload, trial.phase, trial.is_measured) for trial in cosbench.trials] == [
         ("w1-s3 s2-prepare", "prepare-write", False),
         ("w1-s3 s3-main", "mixed", True),
     ]
-    read, write = findings(found, tmp_path / "run").rounds
+    read, write = findings(cosbench, tmp_path / "run").rounds
     assert (read.operation, read.requests, read.failed_if_stated) == ("get", 2400, 0)
     assert read.duration_s == pytest.approx(30, rel=1e-3)
     assert (write.operation, write.good, write.failed) == ("put", 594, 6)
@@ -68,8 +68,8 @@ def test_the_matrix_of_cosbench_says_its_workers(tmp_path: Path) -> None:
 
 
 def test_the_totals_of_hsbench_are_trials_and_its_loops_repetitions(tmp_path: Path) -> None:
-    found = imported("hsbench", [written(tmp_path, "out.csv", HSBENCH)])
-    (cell,) = findings(found, tmp_path / "run").rounds
+    hsbench = imported("hsbench", [written(tmp_path, "out.csv", HSBENCH)])
+    (cell,) = findings(hsbench, tmp_path / "run").rounds
     assert (cell.operation, cell.good, cell.failed) == ("put", 8200, 3)
     assert [round(trial_rate.requests_per_s) for trial_rate in cell.trial_rates] == [2000, 2100]
     assert cell.bytes == pytest.approx(8200 * 4096, rel=2e-3)
@@ -79,7 +79,7 @@ def test_the_totals_of_hsbench_are_trials_and_its_loops_repetitions(tmp_path: Pa
     row = {**dict(zip(names, numbers, strict=True)), "NinetyNineLat": 9.0, "MaxLat": 20.0}
     (trial,) = imported("hsbench", [written(tmp_path, "out.json", json.dumps([row]))]).trials
     assert (trial.phase, trial.counts_failures) == ("get", False)
-    assert sum(one.bytes for one in trial.rows) == 4000 * 4096
+    assert sum(row.bytes for row in trial.rows) == 4000 * 4096
     assert trial.stated["get"].quantiles_ns == {0.99: 9_000_000}
 
 
@@ -111,8 +111,8 @@ def test_the_first_hummingbird_bench_says_failures_at_the_end(tmp_path: Path) ->
 
 
 def test_sai3_bench_has_a_row_of_all_sizes_and_older_ones_their_classes(tmp_path: Path) -> None:
-    found = imported("sai3-bench", [written(tmp_path, "results.tsv", SAI3_BENCH)])
-    read, write = findings(found, tmp_path / "run").rounds
+    sai3_bench = imported("sai3-bench", [written(tmp_path, "results.tsv", SAI3_BENCH)])
+    read, write = findings(sai3_bench, tmp_path / "run").rounds
     assert (read.operation, read.requests, read.bytes) == ("get", 10_000, 102_400_000)
     assert (read.duration_s, write.duration_s) == (pytest.approx(10), pytest.approx(10))
     assert read.service is not None
@@ -129,8 +129,8 @@ def test_sai3_bench_has_a_row_of_all_sizes_and_older_ones_their_classes(tmp_path
 
 @pytest.mark.parametrize("form", IOR_TEXTS)
 def test_the_repetitions_of_ior_are_trials(tmp_path: Path, form: str) -> None:
-    found = imported("ior", [written(tmp_path, f"ior.{form}", IOR_TEXTS[form])])
-    (cell,) = findings(found, tmp_path / "run").rounds
+    ior = imported("ior", [written(tmp_path, f"ior.{form}", IOR_TEXTS[form])])
+    (cell,) = findings(ior, tmp_path / "run").rounds
     assert (cell.operation, cell.requests, cell.clients) == ("write", 1024, 8)
     assert (cell.parameters["size"], cell.bytes) == (2**20, 2**30)
     rates = [trial_rate.bytes_per_s / 2**20 for trial_rate in cell.trial_rates]
@@ -140,9 +140,9 @@ def test_the_repetitions_of_ior_are_trials(tmp_path: Path, form: str) -> None:
 
 
 def test_mdtests_rates_are_those_of_an_iteration(tmp_path: Path) -> None:
-    found = imported("mdtest", [written(tmp_path, "mdtest.txt", MDTEST)])
-    assert (found.tool_version, found.notes) == ("4.0.0", ())
-    cells = findings(found, tmp_path / "run").rounds
+    mdtest = imported("mdtest", [written(tmp_path, "mdtest.txt", MDTEST)])
+    assert (mdtest.tool_version, mdtest.notes) == ("4.0.0", ())
+    cells = findings(mdtest, tmp_path / "run").rounds
     assert [(cell.operation, cell.requests, cell.requests_per_s) for cell in cells] == [
         ("create", 8000, pytest.approx(40_000)),
         ("stat", 8000, pytest.approx(80_000)),
@@ -151,10 +151,10 @@ def test_mdtests_rates_are_those_of_an_iteration(tmp_path: Path) -> None:
 
 
 def test_of_several_iterations_mdtest_prints_the_mean(tmp_path: Path) -> None:
-    found = imported("mdtest", [written(tmp_path, "mdtest.txt", MDTEST_3_0)])
-    assert [trial.phase for trial in found.trials] == ["create", "delete"]
-    assert found.trials[0].source["min"] == 39_000
-    assert len(found.notes) == 1
+    mdtest = imported("mdtest", [written(tmp_path, "mdtest.txt", MDTEST_3_0)])
+    assert [trial.phase for trial in mdtest.trials] == ["create", "delete"]
+    assert mdtest.trials[0].source["min"] == 39_000
+    assert len(mdtest.notes) == 1
 
 
 def test_epochs_of_mlperf_storage_are_repetitions(
@@ -163,8 +163,11 @@ def test_epochs_of_mlperf_storage_are_repetitions(
     path = written(tmp_path, "summary.json", MLPSTORAGE)
     account = importers.find("mlpstorage").read([path], NOTHING)
     assert isinstance(account, Account)
-    assert [(one.repetition, one.value) for one in account.of(RATE)] == [(1, 100), (2, 110)]
-    moved = {one.operation: one.value for one in account.of(BYTE_RATE)}
+    assert [(measurement.repetition, measurement.value) for measurement in account.of(RATE)] == [
+        (1, 100),
+        (2, 110),
+    ]
+    moved = {measurement.operation: measurement.value for measurement in account.of(BYTE_RATE)}
     assert moved == {"train": 210 * 2**20, "save_checkpoint": 2 * 2**30}
     assert main(["import", "mlpstorage", str(path)]) == 0
     head, *rows = (line.split("\t") for line in capfd.readouterr().out.splitlines())

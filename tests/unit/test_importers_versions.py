@@ -31,9 +31,9 @@ from tests.unit.test_importers import DATA, NOTHING, findings
 
 
 def imported(form: str, paths: Sequence[Path], hints: Hints = NOTHING) -> Imported:
-    found = importers.find(form).read(paths, hints)
-    assert isinstance(found, Imported)
-    return found
+    run = importers.find(form).read(paths, hints)
+    assert isinstance(run, Imported)
+    return run
 
 
 def only_cell(form: str, folder: Path, *texts: str, hints: Hints = NOTHING) -> Cell:
@@ -91,10 +91,10 @@ def test_jobs_behind_a_stonewall_follow_each_other(tmp_path: Path) -> None:
     entries = [fio_entry(fio_direction(), groupid=number) for number in range(2)]
     path = tmp_path / "fio.json"
     path.write_text(fio_document(entries))
-    found = imported("fio", [path])
-    assert [trial.block for trial in found.trials] == [1, 2]
+    run = imported("fio", [path])
+    assert [trial.block for trial in run.trials] == [1, 2]
     # When the first began, the report's time does not say.
-    assert [trial.started_unix_ns for trial in found.trials] == [None, 1_699_999_990_123_000_000]
+    assert [trial.started_unix_ns for trial in run.trials] == [None, 1_699_999_990_123_000_000]
 
 
 @pytest.mark.parametrize(("read", "percentile"), [(FIO_2_2, "p99"), (FIO_2_0_10, "p50")])
@@ -290,8 +290,8 @@ def test_the_reads_of_a_mix_of_elbencho_2_0_are_known_by_their_rate(tmp_path: Pa
     path = tmp_path / "mix.csv"
     row = ELBENCHO_ROW.replace("READ", "RWMIX30")
     path.write_text(f"{ELBENCHO_1_4},rwmix read IOPS [last]\n{row},1000\n")
-    found = findings(imported("elbencho", [path]), tmp_path / "run").rounds
-    assert [(one.operation, one.requests) for one in found] == [("write", 2048), ("read", 10)]
+    cells = findings(imported("elbencho", [path]), tmp_path / "run").rounds
+    assert [(cell.operation, cell.requests) for cell in cells] == [("write", 2048), ("read", 10)]
 
 
 def test_an_elbencho_table_may_have_a_head_for_each_benchmark(tmp_path: Path) -> None:
@@ -355,9 +355,9 @@ def test_a_servers_file_has_a_test_after_the_other(tmp_path: Path) -> None:
         texts.append(json.dumps(document, indent=1))
     path = tmp_path / "server.json"
     path.write_text("\n".join(texts))
-    found = imported("iperf3", [path])
+    run = imported("iperf3", [path])
     # The server receives what its client sends.
-    assert [(trial.phase, trial.block) for trial in found.trials] == [
+    assert [(trial.phase, trial.block) for trial in run.trials] == [
         ("receive", 1),
         ("receive", 2),
     ]
@@ -383,8 +383,8 @@ def test_both_directions_at_once_are_a_mix(tmp_path: Path) -> None:
     both = iperf_document(start=iperf_start(bidir=1), intervals=intervals)
     path = tmp_path / "both.json"
     path.write_text(json.dumps(both))
-    found = findings(imported("iperf3", [path]), tmp_path / "run").rounds
-    assert [(one.operation, one.bytes_per_s / 2**20) for one in found] == [
+    cells = findings(imported("iperf3", [path]), tmp_path / "run").rounds
+    assert [(cell.operation, cell.bytes_per_s / 2**20) for cell in cells] == [
         ("send", 100),
         ("receive", 50),
     ]
@@ -421,6 +421,6 @@ def test_without_its_console_nectars_failed_reads_are_not_stated(
     tmp_path: Path, *, has_console: bool, failed: int | None
 ) -> None:
     names = ["bench-get.csv", *(["bench-get.stdout.txt"] if has_console else [])]
-    found = imported("nectar", [DATA / name for name in names], Hints(operation="get"))
-    (cell,) = findings(found, tmp_path / "run").rounds
+    run = imported("nectar", [DATA / name for name in names], Hints(operation="get"))
+    (cell,) = findings(run, tmp_path / "run").rounds
     assert cell.failed_if_stated == failed

@@ -77,9 +77,9 @@ def test_an_edited_table_is_named_and_its_trial_is_void(
     assert "ALTERED" in label_trial(run.records[0])
     assert "ALTERED" not in label_trial(run.records[1])
     assert main(["report", str(run_path), "-f", "csv"]) == 1
-    said = capsys.readouterr()
-    assert name in said.err
-    assert said.out, "what can be read is still reported"
+    output = capsys.readouterr()
+    assert name in output.err
+    assert output.out, "what can be read is still reported"
     assert "ALTERED" in {finding.rule for finding in analyse(run).findings}
 
 

@@ -28,12 +28,12 @@ def frame(page: int, content: bytes, times: tuple[int, int] = (1, 2), kind: int 
 
 def contents(stream: bytes) -> list[tuple[int, int, int, bytes]]:
     """Return pages as they are: number, times and unpacked content."""
-    found = []
-    for one in frames_in(stream):
-        content = {1: bytes, 2: lambda byte: byte * PAGE_BYTES, 3: zlib.decompress}.get(one.kind)
+    pages = []
+    for frame in frames_in(stream):
+        content = {1: bytes, 2: lambda byte: byte * PAGE_BYTES, 3: zlib.decompress}.get(frame.kind)
         if content is not None:
-            found.append((one.page, one.from_ns, one.to_ns, content(one.content)))
-    return found
+            pages.append((frame.page, frame.from_ns, frame.to_ns, content(frame.content)))
+    return pages
 
 
 def test_a_compacted_ledger_has_the_last_of_each_page_and_when_it_first_changed() -> None:
@@ -53,8 +53,8 @@ def test_attempts_follow_each_other_also_behind_a_frame_that_was_cut_off(tmp_pat
     again.write(frame(2, os.urandom(PAGE_BYTES)))
     again.finish(is_whole=True)
     ledger = (tmp_path / LEDGERS / "0001.ledger").read_bytes()
-    assert [one.kind for one in frames_in(ledger)] == [4, 3, 4, 1, 5]
-    assert sum(len(one.content) + 40 for one in frames_in(ledger)) == len(ledger)
+    assert [frame.kind for frame in frames_in(ledger)] == [4, 3, 4, 1, 5]
+    assert sum(len(frame.content) + 40 for frame in frames_in(ledger)) == len(ledger)
 
 
 def test_what_hosts_send_is_frames_of_pages_and_nothing_else() -> None:

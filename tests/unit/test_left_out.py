@@ -99,12 +99,12 @@ def test_a_block_with_a_fault_of_the_client_or_the_record_is_left_out(
     assert not result.is_bound
     assert not [caution for caution in answer_of(findings).cautions if caution.weight != "caution"]
     # Never silently: which trial, and why.
-    (told,) = [finding for finding in findings.findings if finding.rule == "LEFT_OUT"]
-    assert told.cases == ("trial 0003",)
-    (rule,) = [one for one in RULES if one.id == reason]
-    assert f"trial 0003 ({rule.short})" in told.statement
+    (left_out,) = [finding for finding in findings.findings if finding.rule == "LEFT_OUT"]
+    assert left_out.cases == ("trial 0003",)
+    (rule,) = [row for row in RULES if row.id == reason]
+    assert f"trial 0003 ({rule.short})" in left_out.statement
     (account,) = [read_account(read_run(tmp_path / "run"))]
-    assert {one.block for one in account.of("requests_per_s")} == {1, 2, 4, 5}
+    assert {measurement.block for measurement in account.of("requests_per_s")} == {1, 2, 4, 5}
 
 
 @pytest.mark.parametrize("reason", OF_CLIENT_OR_RECORD)
@@ -170,11 +170,11 @@ def _arms(path: Path, how: dict, block_of: int = 3) -> Comparison:
             made = 20 if is_wrong else rate * (block + 1)
             _write(folder, document, made, how if is_wrong else {})
     account = read_account(read_run(closed(folder)))
-    one, other = (
+    first, other = (
         replace(account, measurements=tuple(m for m in account.measurements if m.target == name))
         for name in ("one", "other")
     )
-    return compare(one, other, metric="requests_per_s")
+    return compare(first, other, metric="requests_per_s")
 
 
 def test_a_comparison_pairs_the_blocks_that_both_targets_have(tmp_path: Path) -> None:
@@ -231,7 +231,9 @@ BLOCKS, RUNS, RATE = 6, 3000, 1e6
 ONE_SECOND_OF_TEN = {"stalls": [{"core": None, "seconds": [[0, SECOND_NS // 10]]}]}
 
 
-def _kept(chance: random.Random, target: str, effects: list[float], faults: float) -> list[Part]:
+def parts_counted(
+    chance: random.Random, target: str, effects: list[float], faults: float
+) -> list[Part]:
     """Return what is kept of one run of a target, with faults that come by chance."""
     parts = []
     for number, effect in enumerate(effects, start=1):
@@ -247,11 +249,11 @@ def test_leaving_out_by_chance_biases_no_rate() -> None:
     chance = random.Random(7)
     means: dict[int, list[float]] = {}
     for _ in range(RUNS):
-        kept = _kept(chance, "one", [1.0] * BLOCKS, 0.25)
-        means.setdefault(len(kept), []).append(fmean(part.good for part in kept))
+        parts = parts_counted(chance, "one", [1.0] * BLOCKS, 0.25)
+        means.setdefault(len(parts), []).append(fmean(part.good for part in parts))
     assert {4, 5, 6} <= means.keys()
     truth = RATE * np.exp(0.2**2 / 2)
-    every = [one for mean in means.values() for one in mean]
+    every = [rate for mean in means.values() for rate in mean]
     assert abs(fmean(every) - truth) < 4 * stdev(every) / len(every) ** 0.5
     for mean in means.values():
         assert len(mean) < 30 or abs(fmean(mean) - truth) < 4 * stdev(mean) / len(mean) ** 0.5
@@ -269,8 +271,8 @@ def test_leaving_out_by_chance_biases_no_ratio() -> None:
                 Measurement, target=target, workload="", operation="get", parameters={},
                 metric="requests_per_s",
             )  # fmt: skip
-            kept = _kept(chance, target, [factor * effect for effect in effects], 0.2)
-            arms.append([made(value=part.good, block=part.record.trial["block"]) for part in kept])
+            parts = parts_counted(chance, target, [factor * effect for effect in effects], 0.2)
+            arms.append([made(value=part.good, block=part.record.trial["block"]) for part in parts])
         pairs = pairs_in_turns(*arms)
         if pairs:
             ratio = paired_ratio(

@@ -32,7 +32,7 @@ def judged(name: str) -> tuple[Finding, ...]:
     return judge(published.find(name).account())
 
 
-def found(name: str, rule: str) -> list[Finding]:
+def findings_of(name: str, rule: str) -> list[Finding]:
     return [finding for finding in judged(name) if finding.rule == rule]
 
 
@@ -64,10 +64,12 @@ def rules(made: Account) -> set[str]:
 def test_the_deletes_of_1_mib_are_found_to_be_quantised_to_whole_seconds() -> None:
     quantised = {
         finding.statement.split(" of ")[1].split(" that")[0]: finding
-        for finding in found("hummingbird", "whole-seconds")
+        for finding in findings_of("hummingbird", "whole-seconds")
     }
     (finding,) = [
-        one for one in found("hummingbird", "whole-seconds") if "DELETE of 1 MiB" in one.statement
+        finding
+        for finding in findings_of("hummingbird", "whole-seconds")
+        if "DELETE of 1 MiB" in finding.statement
     ]
     assert len(finding.evidence) == 34
     assert finding.chance is not None
@@ -76,11 +78,13 @@ def test_the_deletes_of_1_mib_are_found_to_be_quantised_to_whole_seconds() -> No
     assert "16667 = 1,000,000/60 s" in finding.statement
     assert quantised
     # Of those between 433 and 542 nearly every whole number is such a quotient.
-    assert min(float(str(one.threshold)) for one in finding.evidence) > 1000
+    assert min(float(str(evidence.threshold)) for evidence in finding.evidence) > 1000
 
 
 def test_the_puts_and_gets_of_1_mib_are_too_small_to_tell() -> None:
-    cases = [case for one in found("hummingbird", "whole-seconds") for case in one.cases]
+    cases = [
+        case for finding in findings_of("hummingbird", "whole-seconds") for case in finding.cases
+    ]
     of_1_mib = [case.partition(" 1 MiB")[0] for case in cases if " 1 MiB" in case]
     assert {case.split()[-1] for case in of_1_mib} == {"delete"}
 
@@ -88,32 +92,38 @@ def test_the_puts_and_gets_of_1_mib_are_too_small_to_tell() -> None:
 def test_the_ties_of_the_performance_lab_are_found_to_be_a_10_gbe_link_and_marked_inferred() -> (
     None
 ):
-    ties = [one for one in found("hummingbird", "link-ceiling") if "Performance" in one.statement]
+    ties = [
+        finding
+        for finding in findings_of("hummingbird", "link-ceiling")
+        if "Performance" in finding.statement
+    ]
     assert len(ties) == 2
     for finding in ties:
         assert finding.is_inferred
         assert "12 of 12" in finding.statement
         assert "10 GbE" in finding.statement
-        assert all(float(one.value) > 0.98 for one in finding.evidence)
+        assert all(float(evidence.value) > 0.98 for evidence in finding.evidence)
 
 
 def test_labs_without_a_plateau_are_not_blamed_on_a_link() -> None:
-    statements = " ".join(one.statement for one in found("hummingbird", "link-ceiling"))
+    statements = " ".join(
+        finding.statement for finding in findings_of("hummingbird", "link-ceiling")
+    )
     assert "Hummingbird Lab" not in statements
     assert "Old Hummingbird" not in statements
 
 
 def test_every_number_of_hummingbird_is_a_single_trial() -> None:
-    (finding,) = found("hummingbird", "single-trials")
+    (finding,) = findings_of("hummingbird", "single-trials")
     assert "240 of 240" in finding.statement
     assert "n = 1" in finding.statement
     assert "0.33" in finding.statement
 
 
 def test_rounds_that_fall_and_nodes_that_do_not_help_are_found() -> None:
-    (falls,) = found("hummingbird", "rounds-differ")
+    (falls,) = findings_of("hummingbird", "rounds-differ")
     assert "6250 to 2642 (-58%)" in falls.statement
-    (steps,) = found("hummingbird", "not-monotonic")
+    (steps,) = findings_of("hummingbird", "not-monotonic")
     assert any("get 4 KiB" in case for case in steps.cases)
 
 
@@ -121,7 +131,7 @@ def test_rounds_that_fall_and_nodes_that_do_not_help_are_found() -> None:
 
 
 def test_exactly_seven_queries_differ_after_holm_and_the_geometric_mean_has_its_interval() -> None:
-    (finding,) = found("theflash", "arms-differ")
+    (finding,) = findings_of("theflash", "arms-differ")
     assert finding.cases == ("Q01", "Q02", "Q03", "Q04", "Q11", "Q21", "Q22")
     assert "1.249 (95 % CI 1.216-1.283)" in finding.statement
     assert "and 1.210 without" in finding.statement
@@ -129,25 +139,25 @@ def test_exactly_seven_queries_differ_after_holm_and_the_geometric_mean_has_its_
 
 
 def test_the_cold_first_runs_on_ceph_are_found_and_none_on_the_ssd() -> None:
-    (finding,) = found("theflash", "cold-first-run")
+    (finding,) = findings_of("theflash", "cold-first-run")
     assert finding.statement.startswith("Ceph")
     assert "Q06 3.4×" in finding.statement
     assert finding.chance is not None
     assert finding.chance < 1e-4
-    assert not found("theflash-ssd", "cold-first-run")
-    assert found("theflash-ceph", "cold-first-run")
+    assert not findings_of("theflash-ssd", "cold-first-run")
+    assert findings_of("theflash-ceph", "cold-first-run")
 
 
 def test_the_speed_of_the_ssd_is_stated_twice_and_differently() -> None:
-    assert len(found("theflash", "contradicting-statements")) == 2
-    assert "4.0× apart" in found("theflash", "contradicting-statements")[0].statement
+    assert len(findings_of("theflash", "contradicting-statements")) == 2
+    assert "4.0× apart" in findings_of("theflash", "contradicting-statements")[0].statement
 
 
 # Report 3
 
 
 def test_the_uploads_of_10_mb_end_at_1_gbe() -> None:
-    (finding,) = found("cern", "link-ceiling")
+    (finding,) = findings_of("cern", "link-ceiling")
     assert "uploads" in finding.statement
     assert "98.9%" in finding.statement
     assert "1 GbE" in finding.statement
@@ -155,23 +165,23 @@ def test_the_uploads_of_10_mb_end_at_1_gbe() -> None:
 
 
 def test_the_downloads_of_4_kb_end_where_the_client_has_no_more_ports() -> None:
-    (finding,) = found("cern", "socket-limit")
+    (finding,) = findings_of("cern", "socket-limit")
     assert "423.5/s" in finding.statement
-    assert 8 in [one.value for one in finding.evidence if one.threshold == 0]
+    assert 8 in [evidence.value for evidence in finding.evidence if evidence.threshold == 0]
     assert finding.is_inferred
 
 
 def test_each_sweep_of_cern_has_its_saturation_point() -> None:
-    points = [one.evidence[0].value for one in found("cern", "saturation")]
+    points = [finding.evidence[0].value for finding in findings_of("cern", "saturation")]
     assert points == [100, 16, 12, 12]
-    statements = [one.statement for one in found("cern", "saturation")]
+    statements = [finding.statement for finding in findings_of("cern", "saturation")]
     assert "N* = 7.2" in statements[0]
     assert "29×" in statements[0]
     assert "not saturated" in statements[2]
 
 
 def test_a_sweep_against_a_link_is_not_forced_into_the_scalability_law() -> None:
-    statements = [one.statement for one in found("cern", "scaling-model")]
+    statements = [finding.statement for finding in findings_of("cern", "scaling-model")]
     assert len(statements) == 3
     assert "not hold" in statements[0]
     assert "13%" in statements[0]
@@ -179,28 +189,28 @@ def test_a_sweep_against_a_link_is_not_forced_into_the_scalability_law() -> None
 
 
 def test_the_cell_that_contradicts_its_neighbours_is_found_and_no_other() -> None:
-    (finding,) = found("cern", "contradicting-cell")
+    (finding,) = findings_of("cern", "contradicting-cell")
     assert "download" in finding.statement
     assert "24 threads" in finding.statement
     assert "9.28/s and 96 MB/s" in finding.statement
 
 
 def test_the_megabyte_of_the_small_downloads_is_told_and_that_of_10_mb_left_open() -> None:
-    (finding,) = found("cern", "megabyte-base")
+    (finding,) = findings_of("cern", "megabyte-base")
     assert "4 KB" in finding.statement
     assert "2^20" in finding.statement
     assert "(1 exactly" in finding.statement
 
 
 def test_the_spread_without_a_meaning_is_reported() -> None:
-    assert "72 numbers" in found("cern", "unnamed-spread")[0].statement
+    assert "72 numbers" in findings_of("cern", "unnamed-spread")[0].statement
 
 
 # Report 4
 
 
 def test_throughput_of_datasafe_is_found_to_be_threads_over_mean_latency() -> None:
-    (finding,) = found("datasafe", "rate-from-latency")
+    (finding,) = findings_of("datasafe", "rate-from-latency")
     assert "threads /" in finding.statement
     assert "18 of 18" in finding.statement
     assert len(finding.evidence) == 15
@@ -212,14 +222,14 @@ def test_throughput_of_datasafe_is_found_to_be_threads_over_mean_latency() -> No
 
 
 def test_the_network_is_the_bottleneck_of_skyhook_once_units_are_converted() -> None:
-    (finding,) = found("skyhook", "bottleneck")
+    (finding,) = findings_of("skyhook", "bottleneck")
     assert re.match(r"the network\b.*\bbottleneck\b", finding.statement)
     assert "950 MiB/s" in finding.statement
     assert "907 MiB/s = 7.61 Gbit/s" in finding.statement
-    held = " ".join(one.metric for one in finding.evidence)
+    held = " ".join(evidence.metric for evidence in finding.evidence)
     assert "device" in held
     assert "OSD" not in held
-    (mixed,) = found("skyhook", "mixed-units")
+    (mixed,) = findings_of("skyhook", "mixed-units")
     assert "rados bench" in mixed.statement
     assert "2^20" in mixed.statement
 
@@ -257,7 +267,7 @@ def test_a_finished_sweep_below_the_ports_is_not_blamed_on_sockets() -> None:
         for n, rate in ((1, 50.0), (2, 90.0), (4, 160.0), (8, 220.0))
     ]
     assert "socket-limit" not in rules(account(sweep, planned_threads=(1, 2, 4, 8)))
-    keep_alive = [replace(one, value=one.value * 50) for one in sweep]
+    keep_alive = [replace(measured, value=measured.value * 50) for measured in sweep]
     assert "socket-limit" not in rules(account(keep_alive, planned_threads=(1, 2, 4, 8, 16)))
 
 
@@ -298,7 +308,7 @@ def test_a_result_far_from_every_ceiling_is_said_to_reach_none() -> None:
         [measurement(100e6, metric=BYTE_RATE)],
         ceilings=(KnownCeiling(resource="network", name="link", bytes_per_s=1.2e9),),
     )
-    (finding,) = [one for one in judge(made) if one.rule == "bottleneck"]
+    (finding,) = [finding for finding in judge(made) if finding.rule == "bottleneck"]
     assert finding.severity == "note"
     assert finding.statement.startswith("no ceiling ")
 
@@ -326,17 +336,17 @@ def blocks(name: str, centre: float, seed: int, spread: float = 0.01) -> list[Me
 def test_a_target_that_stands_twice_gives_the_noise_floor_and_is_no_arm() -> None:
     cells = [*blocks("a", 100, 1), *blocks("twin", 100, 2), *blocks("b", 150, 3)]
     made = account(cells, run="r", identical=(("a", "twin"),))
-    found = {one.rule: one for one in judge(made)}
-    assert re.search(r"\(a\b.*\btwin\b", found["noise-floor"].statement)
-    assert float(found["noise-floor"].evidence[0].value) < 0.03
-    assert re.match(r"2 of 2 cases\b.*\ba\b.*\bb\b", found["arms-differ"].statement)
-    assert "sign flips" in found["arms-differ"].statement
+    finding_of = {finding.rule: finding for finding in judge(made)}
+    assert re.search(r"\(a\b.*\btwin\b", finding_of["noise-floor"].statement)
+    assert float(finding_of["noise-floor"].evidence[0].value) < 0.03
+    assert re.match(r"2 of 2 cases\b.*\ba\b.*\bb\b", finding_of["arms-differ"].statement)
+    assert "sign flips" in finding_of["arms-differ"].statement
 
 
 def test_a_control_that_differs_from_itself_is_a_problem() -> None:
     cells = [*blocks("a", 100, 1), *blocks("twin", 110, 2)]
-    found = judge(account(cells, run="r", identical=(("a", "twin"),)))
-    (control,) = [one for one in found if one.rule == "noise-floor"]
+    judged = judge(account(cells, run="r", identical=(("a", "twin"),)))
+    (control,) = [finding for finding in judged if finding.rule == "noise-floor"]
     assert control.severity == "problem"
     assert "2 cases differ" in control.statement
 
@@ -372,7 +382,7 @@ def test_the_published_reports_fail_what_they_fail() -> None:
 
 
 def test_what_is_not_stated_is_neither_passed_nor_failed() -> None:
-    found = outcomes(account([measurement(1.0), measurement(2.0, target="b")]))
+    outcome_of = outcomes(account([measurement(1.0), measurement(2.0, target="b")]))
     for check in (
         "not-interleaved",
         "wrong-unit",
@@ -386,7 +396,7 @@ def test_what_is_not_stated_is_neither_passed_nor_failed() -> None:
         "picked-trials",
         "tuned-on-results",
     ):
-        assert found[check] == "not stated"
+        assert outcome_of[check] == "not stated"
 
 
 @pytest.mark.parametrize(
@@ -455,15 +465,15 @@ def test_what_was_seen_of_the_page_cache_decides_before_the_sizes_do(
         stated = Disclosure(
             cached=cached, cache=cache, dataset_bytes=dataset, client_memory_bytes=100
         )
-        found = outcomes(account([measurement(1.0)], disclosure=stated))
+        outcome_of = outcomes(account([measurement(1.0)], disclosure=stated))
         # Five times the memory and a statement of the caches are both good.
-        assert found["cache-measured"] == outcome
+        assert outcome_of["cache-measured"] == outcome
 
 
 def test_percentiles_are_checked_for_their_source_their_load_and_their_tail() -> None:
     def outcome(check: str, work: int | None, **stated: object) -> str:
-        one = measurement(1e6, metric="response_ns_p99", work=work)
-        made = account([one], disclosure=Disclosure(**stated))  # type: ignore[arg-type]
+        percentile = measurement(1e6, metric="response_ns_p99", work=work)
+        made = account([percentile], disclosure=Disclosure(**stated))  # type: ignore[arg-type]
         return outcomes(made)[check]
 
     assert outcome("averaged-percentiles", 1, percentiles="averaged") == "fail"

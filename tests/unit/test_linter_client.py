@@ -46,8 +46,8 @@ def cpu(core: str, busy: float, steal: float = 0.0) -> list[tuple[str, str, str,
     ]
 
 
-def limits_of(seen: Record, probes: Table) -> dict[str, list[Evidence]]:
-    return client_limits.limits_of(seen, lines_of(seen, read_samples(probes)))
+def limits_of(observed: Record, probes: Table) -> dict[str, list[Evidence]]:
+    return client_limits.limits_of(observed, lines_of(observed, read_samples(probes)))
 
 
 def flags(*lines: tuple[str, str, str, float, float], **summary: object) -> set[str]:
@@ -55,15 +55,15 @@ def flags(*lines: tuple[str, str, str, float, float], **summary: object) -> set[
 
 
 def counters(flag: str, *lines: tuple[str, str, str, float, float], **summary: object) -> int:
-    found = limits_of(record(**summary), table(*lines))
-    return len({one.counter for one in found[flag]})
+    limits = limits_of(record(**summary), table(*lines))
+    return len({evidence.counter for evidence in limits[flag]})
 
 
 def test_threads_that_wait_for_answers_are_not_limited_by_a_busy_core() -> None:
     def flags(ran_s: float, waited_s: float) -> set[str]:
         ran, waited = round(ran_s * 1e9), round(waited_s * 1e9)
-        seen = record(thread_cpu_ns=[ran, 0], thread_run_delay_ns=[waited, 0])
-        return set(limits_of(seen, table(*cpu("all", 0.9))))
+        observed = record(thread_cpu_ns=[ran, 0], thread_run_delay_ns=[waited, 0])
+        return set(limits_of(observed, table(*cpu("all", 0.9))))
 
     assert flags(0.5, 0.6) == set()
     assert flags(3.0, 2.5) == {"INSTRUMENT_CPU"}
@@ -244,21 +244,21 @@ PORTS = ("sockets", "tcp", "ports", 1000.0, 0.0)
 
 def test_ports_count_by_what_this_process_opened_beyond_its_clients() -> None:
     busy_host = (PORTS, ("tcp", "", "connections_opened", 0, 9e4))
-    kept = {"clients": 900, "connections_opened": 900}
-    assert flags(*busy_host, **kept) == set()
-    assert flags(*busy_host, **{**kept, "connections_opened": 1390}) == set()
-    assert flags(PORTS, **{**kept, "connections_opened": 1410}) == {"INSTRUMENT_SOCKETS"}
+    kept_open = {"clients": 900, "connections_opened": 900}
+    assert flags(*busy_host, **kept_open) == set()
+    assert flags(*busy_host, **{**kept_open, "connections_opened": 1390}) == set()
+    assert flags(PORTS, **{**kept_open, "connections_opened": 1410}) == {"INSTRUMENT_SOCKETS"}
     residue = {
         "quantity": "ports_resting", "before_wait": 300, "before_load": 60, "settled_max": 50,
     }  # fmt: skip
     state = {"waited_ns": 1, "residues": [residue]}
-    before = {**kept, "connections_opened": 1390, "host_state": state}
+    before = {**kept_open, "connections_opened": 1390, "host_state": state}
     assert flags(PORTS, **before) == {"INSTRUMENT_SOCKETS"}
     residue["before_load"] = 50
     assert flags(PORTS, **before) == set()
     # A port is free again after a minute.
     long = {"measure_start_ns": 0, "measure_end_ns": 600 * 10**9}
-    slow = {**kept, "iterations": [long]}
+    slow = {**kept_open, "iterations": [long]}
     assert flags(PORTS, **{**slow, "connections_opened": 1710}) == set()
     assert flags(PORTS, **{**slow, "connections_opened": 9000}) == {"INSTRUMENT_SOCKETS"}
 
@@ -277,20 +277,20 @@ def test_ports_count_by_what_this_process_opened_beyond_its_clients() -> None:
 def test_ports_that_the_kernel_uses_again_after_a_second_do_not_run_out(
     endpoint: str, reuse: float | None, rests: bool
 ) -> None:
-    seen = record(clients=10, connections_opened=1_710)
+    resting = record(clients=10, connections_opened=1_710)
     target = {"name": "a", "driver": "s3", "settings": {"endpoints": [endpoint]}}
-    seen = replace(seen, trial={**seen.trial, "target": target})
+    resting = replace(resting, trial={**resting.trial, "target": target})
     setting = [("sockets", "tcp", "tcp_tw_reuse", reuse, 0.0)] if reuse is not None else []
-    assert ("INSTRUMENT_SOCKETS" in limits_of(seen, table(PORTS, *setting))) == rests
+    assert ("INSTRUMENT_SOCKETS" in limits_of(resting, table(PORTS, *setting))) == rests
 
 
 def test_a_store_that_closes_each_connection_is_named_and_takes_no_port_of_the_client() -> None:
     closed = {"clients": 4, "requests": 5000, "failed": 0, "connections_opened": 5000}
-    kept = record("keep_alive", **closed)
-    assert limits_of(kept, table(PORTS)) == {}
-    (finding,) = find_closed_connections([kept])
+    alive = record("keep_alive", **closed)
+    assert limits_of(alive, table(PORTS)) == {}
+    (finding,) = find_closed_connections([alive])
     assert finding.rule == "connections-closed"
-    assert [one.value for one in finding.evidence] == [1.0]
+    assert [evidence.value for evidence in finding.evidence] == [1.0]
     # What the campaign asks for, what failures cost and what parts need is no doing of the store.
     several = record("keep_alive", **{**closed, "connections_opened": 2400, "failed": 2300})
     for other in (record("per_request", **closed), several):
@@ -354,16 +354,16 @@ def test_waiting_threads_and_exhausted_ports_are_seen_in_the_summary() -> None:
 
 
 def test_a_full_processor_of_a_host_shared_with_the_target_may_be_either_s() -> None:
-    def found(endpoint: str) -> set[str]:
+    def flags_of(endpoint: str) -> set[str]:
         target = {"driver": "s3", "settings": {"endpoints": [endpoint]}}
         near = Record(trial={"id": "1", "target": target}, summary=record().summary)
         return set(limits_of(near, table(*cpu("all", 0.9))))
 
-    assert found("http://127.0.0.1:9000") == found("http://localhost:1") == {"SHARED_HOST"}
-    assert found("http://10.0.0.5:9000") == {"INSTRUMENT_CPU"}
+    assert flags_of("http://127.0.0.1:9000") == flags_of("http://localhost:1") == {"SHARED_HOST"}
+    assert flags_of("http://10.0.0.5:9000") == {"INSTRUMENT_CPU"}
     shared = {"SHARED_HOST": [Evidence(metric="core 3 busy", value=0.99, threshold=0.95)]}
-    seen = Observed(point=LoadPoint(load=64, rate=1000, time_s=0.064), flags=shared)
-    assert decide(seen).limit == "SHARED_HOST"
+    observed = Observed(point=LoadPoint(load=64, rate=1000, time_s=0.064), flags=shared)
+    assert decide(observed).limit == "SHARED_HOST"
     assert may_be_compared("bound", "bound", ["SHARED_HOST"])
 
 

@@ -31,8 +31,8 @@ RULES = {
 }  # fmt: skip
 
 
-def found(made: Account, rule: str) -> list[Finding]:
-    return [one for one in judge(made) if one.rule == rule]
+def findings_of(made: Account, rule: str) -> list[Finding]:
+    return [finding for finding in judge(made) if finding.rule == rule]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def limits(*values: tuple[float, float], per: str = "client") -> Account:
 
 def test_a_limit_per_client_that_more_clients_multiply_is_one() -> None:
     assert not rules(limits((1, 300), (4, 1150))) & RULES
-    (finding,) = found(limits((1, 300), (4, 520)), "limit-does-not-scale")
+    (finding,) = findings_of(limits((1, 300), (4, 520)), "limit-does-not-scale")
     assert finding.evidence[0].value == pytest.approx(520 / 300 / 4)
     assert not rules(limits((2, 300), (2, 301))) & RULES
     # Of what is not said per something, two values contradict each other as ever.
@@ -83,19 +83,19 @@ def test_a_layer_is_slower_than_what_carries_it_or_it_is_said() -> None:
     made = account([measurement(1.0)], statements=(below, above))
     assert not rules(made) & RULES
     faster = replace(made, statements=(below, replace(above, value=260.0)))
-    assert found(faster, "faster-than-beneath")[0].evidence[0].value == pytest.approx(1.3)
+    assert findings_of(faster, "faster-than-beneath")[0].evidence[0].value == pytest.approx(1.3)
     other_unit = replace(above, value=260.0, unit="1/s")
     assert not rules(replace(made, statements=(below, other_unit))) & RULES
     # A rate is one in any unit of rates: 1.9 Gbit/s are 238 MB/s.
     link = replace(below, value=1.9, unit="Gbit/s")
     assert not rules(replace(made, statements=(link, above))) & RULES
-    assert found(
+    assert findings_of(
         replace(made, statements=(link, replace(above, value=260.0))), "faster-than-beneath"
     )
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "is_told"),
+    ("value_and_unit", "other", "is_told"),
     [
         ((500, "MB/s"), (1.2, "GB/s"), True),
         ((500, "MB/s"), (0.5, "GB/s"), False),
@@ -105,10 +105,11 @@ def test_a_layer_is_slower_than_what_carries_it_or_it_is_said() -> None:
     ],
 )
 def test_two_values_are_held_against_each_other_in_any_unit_of_rates(
-    one: tuple[float, str], other: tuple[float, str], *, is_told: bool
+    value_and_unit: tuple[float, str], other: tuple[float, str], *, is_told: bool
 ) -> None:
     stated = tuple(
-        Statement(quantity="SSD", value=value, unit=unit, place="p") for value, unit in (one, other)
+        Statement(quantity="SSD", value=value, unit=unit, place="p")
+        for value, unit in (value_and_unit, other)
     )
     made = account([measurement(1.0)], statements=stated)
     assert ("contradicting-statements" in rules(made)) == is_told
@@ -117,7 +118,7 @@ def test_two_values_are_held_against_each_other_in_any_unit_of_rates(
     )
     per_node = account([measurement(1.0)], statements=limits_)
     # Four nodes would have four times as much; a limit of another kind is not compared.
-    comparable = other[1] != "1/s" or one[1] == "1/s"
+    comparable = other[1] != "1/s" or value_and_unit[1] == "1/s"
     assert ("limit-does-not-scale" in rules(per_node)) == comparable
 
 
@@ -125,19 +126,19 @@ def test_one_device_with_two_speeds_is_told_and_two_devices_are_not() -> None:
     disk = KnownCeiling(resource="device", name="sda", bytes_per_s=500e6, text="500 MB/s")
     rate = measurement(90e6, metric=BYTE_RATE)
 
-    def told(*ceilings: KnownCeiling, run: str = "") -> bool:
+    def is_told(*ceilings: KnownCeiling, run: str = "") -> bool:
         made = account([rate], ceilings=ceilings, run=run)
         return "contradicting-ceilings" in rules(made)
 
     twice = replace(disk, bytes_per_s=230e6, text="230 MB/s")
-    assert told(disk, twice)
-    assert not told(disk, replace(twice, name="sdb"))
-    assert not told(replace(disk, bounds="read"), replace(twice, bounds="write"))
-    assert not told(disk, replace(disk, bytes_per_s=520e6))
-    assert not told(disk, twice, run="r")
+    assert is_told(disk, twice)
+    assert not is_told(disk, replace(twice, name="sdb"))
+    assert not is_told(replace(disk, bounds="read"), replace(twice, bounds="write"))
+    assert not is_told(disk, replace(disk, bytes_per_s=520e6))
+    assert not is_told(disk, twice, run="r")
     # What a text says of it counts, too; of a device with a speed each way it may be either.
-    said = (Statement(quantity="sda", value=1.84, unit="Gbit/s", place="text"),)
-    made = account([rate], ceilings=(disk,), statements=said)
+    statements = (Statement(quantity="sda", value=1.84, unit="Gbit/s", place="text"),)
+    made = account([rate], ceilings=(disk,), statements=statements)
     assert "contradicting-ceilings" in rules(made)
     ways = (replace(disk, bounds="read"), replace(twice, bounds="write"))
     assert "contradicting-ceilings" not in rules(replace(made, ceilings=ways))
@@ -163,37 +164,37 @@ def test_a_multiple_in_words_is_read(words: str, multiple: float | None) -> None
 
 
 def test_words_that_miss_their_numbers_by_a_tenth_are_told() -> None:
-    def told(words: str, value: float) -> bool:
+    def is_told(words: str, value: float) -> bool:
         ratio = StatedRatio(words=words, value=value, base=100.0, unit="MB/s", place="p")
         return "ratio-in-words" in rules(account([measurement(1.0)], ratios=(ratio,)))
 
-    assert not told("almost twice", 188.0)
-    assert told("almost twice", 170.0)
-    assert told("half", 62.0)
-    assert not told("somewhat more", 170.0)
+    assert not is_told("almost twice", 188.0)
+    assert is_told("almost twice", 170.0)
+    assert is_told("half", 62.0)
+    assert not is_told("somewhat more", 170.0)
     # A bound is no estimate: it is passed on one side only.
-    assert not told("more than twice", 260.0)
-    assert told("more than twice", 180.0)
-    assert not told("less than half", 30.0)
-    assert told("less than half", 60.0)
+    assert not is_told("more than twice", 260.0)
+    assert is_told("more than twice", 180.0)
+    assert not is_told("less than half", 30.0)
+    assert is_told("less than half", 60.0)
     # "Slower" is said of rates that fall and of times that rise.
-    assert not told("five times slower", 20.0)
-    assert not told("five times slower", 500.0)
-    assert told("five times slower", 300.0)
-    assert told("five times", 20.0)
+    assert not is_told("five times slower", 20.0)
+    assert not is_told("five times slower", 500.0)
+    assert is_told("five times slower", 300.0)
+    assert is_told("five times", 20.0)
 
 
 def test_threads_that_are_all_and_fewer_at_once_are_told() -> None:
-    def told(*loads: StatedLoad) -> bool:
+    def is_told(*loads: StatedLoad) -> bool:
         return "threads-and-cores" in rules(account([measurement(1.0)], loads=loads))
 
     every = StatedLoad(threads=16, share="all", place="p")
-    assert not told(every, StatedLoad(threads=12, share="fewer", place="q"))
-    assert told(every, StatedLoad(threads=20, share="fewer", place="q"))
-    assert told(every, StatedLoad(threads=24, share="all", place="q"))
-    assert not told(replace(every, available=16))
-    assert told(replace(every, available=32))
-    assert told(StatedLoad(threads=8, share="fewer", place="p", available=8))
+    assert not is_told(every, StatedLoad(threads=12, share="fewer", place="q"))
+    assert is_told(every, StatedLoad(threads=20, share="fewer", place="q"))
+    assert is_told(every, StatedLoad(threads=24, share="all", place="q"))
+    assert not is_told(replace(every, available=16))
+    assert is_told(replace(every, available=32))
+    assert is_told(StatedLoad(threads=8, share="fewer", place="p", available=8))
 
 
 @pytest.mark.parametrize(
@@ -211,13 +212,13 @@ def test_threads_that_are_all_and_fewer_at_once_are_told() -> None:
 def test_reads_that_a_cache_holds_are_told(
     objects: int, size: int, operation: str, *, is_told: bool
 ) -> None:
-    one = measurement(9000.0, operation=operation, parameters={"size": size, "threads": 4})
-    made = account([one], disclosure=Disclosure(dataset_objects=objects))
+    of_size = measurement(9000.0, operation=operation, parameters={"size": size, "threads": 4})
+    made = account([of_size], disclosure=Disclosure(dataset_objects=objects))
     assert ("working-set" in rules(made)) == is_told
 
 
 def test_two_spreads_of_the_same_trials_agree_as_far_as_their_digits_tell() -> None:
-    def told(spread_of_megabytes: float) -> bool:
+    def is_told(spread_of_megabytes: float) -> bool:
         cells = []
         for threads, rate in ((2, 20.0), (4, 41.0), (8, 83.0), (16, 150.0)):
             given = {"parameters": {"size": 2**20, "threads": threads}}
@@ -229,14 +230,14 @@ def test_two_spreads_of_the_same_trials_agree_as_far_as_their_digits_tell() -> N
             )
         return "contradicting-spread" in rules(account(cells))
 
-    assert not told(15.0)
-    assert not told(14.0)
-    assert told(3.0)
-    assert told(60.0)
+    assert not is_told(15.0)
+    assert not is_told(14.0)
+    assert is_told(3.0)
+    assert is_told(60.0)
 
 
 def test_one_cell_alone_shows_that_its_two_spreads_are_not_of_one_kind() -> None:
-    def told(size: int | None) -> bool:
+    def is_told(size: int | None) -> bool:
         given = {"parameters": {"size": size, "threads": 3}}
         cells = [
             measurement(40.0, text="40.0", spread=4.0, **given),
@@ -244,9 +245,9 @@ def test_one_cell_alone_shows_that_its_two_spreads_are_not_of_one_kind() -> None
         ]
         return "contradicting-spread" in rules(account(cells))
 
-    assert told(10**6)
+    assert is_told(10**6)
     # Requests of several sizes have spreads of their own.
-    assert not told(None)
+    assert not is_told(None)
 
 
 def held_out(*, is_flawed: bool) -> Account:

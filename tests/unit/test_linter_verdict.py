@@ -85,9 +85,9 @@ def test_loads_with_more_or_less_in_the_page_cache_are_not_compared() -> None:
 
 
 def test_what_the_client_s_memory_answers_is_no_limit_of_the_target() -> None:
-    def found(cached: float | None) -> Verdict:
+    def verdict_of(cached: float | None) -> Verdict:
         near = {**path(0.95), "TARGET_DISK": CeilingUse(name="device", share=0.95, share_max=0.95)}
-        point, higher = (replace(one, cached=cached) for one in (HERE, FLAT))
+        point, higher = (replace(point, cached=cached) for point in (HERE, FLAT))
         return decide(
             Observed(
                 point=point, higher=higher, ceilings=near, server={"network": 0.99}, **IDLE_CLIENT
@@ -95,8 +95,8 @@ def test_what_the_client_s_memory_answers_is_no_limit_of_the_target() -> None:
         )
 
     for cached in (None, 0.0, 0.5):
-        assert found(cached).limit.startswith(("TARGET", "NETWORK_PATH"))
-    verdict = found(1.0)
+        assert verdict_of(cached).limit.startswith(("TARGET", "NETWORK_PATH"))
+    verdict = verdict_of(1.0)
     assert (verdict.limit, verdict.next[1]) == ("UNDETERMINED", NEXT["cold"][1].format())
     assert {fact.limit for fact in verdict.facts if fact.bearing == "refutes"} == {
         "NETWORK_PATH", "TARGET_DISK", "TARGET_NETWORK",
@@ -149,14 +149,14 @@ def test_of_several_limits_that_stand_the_surest_is_named_first() -> None:
 
 def test_losses_support_the_path_and_a_ceiling_with_room_refutes_it() -> None:
     lost = Evidence(metric="TCP segments sent again", value=0.03, threshold=0.01)
-    seen = Observed(
+    observed = Observed(
         point=LoadPoint(load=8, rate=1000.0, time_s=0.008),
         losses={"NETWORK_PATH": [lost]},
         is_client_watched=True,
     )
-    assert (decide(seen).limit, decide(seen).grade) == ("NETWORK_PATH", "C")
+    assert (decide(observed).limit, decide(observed).grade) == ("NETWORK_PATH", "C")
     room = CeilingUse(name="path", share=0.3, share_max=0.3)
-    assert decide(replace(seen, ceilings={"NETWORK_PATH": room})).limit == "UNDETERMINED"
+    assert decide(replace(observed, ceilings={"NETWORK_PATH": room})).limit == "UNDETERMINED"
 
 
 def test_two_limits_that_stand_are_both_named() -> None:
@@ -338,10 +338,10 @@ def test_a_limit_of_the_rate_that_was_reached_is_the_limit() -> None:
 
 def test_a_fall_within_the_noise_is_none() -> None:
     here = LoadPoint(load=64, rate=1000, time_s=0.064, error=0.01)
-    seen = {**IDLE_CLIENT, "ceilings": path(0.5)}
+    surroundings = {**IDLE_CLIENT, "ceilings": path(0.5)}
     for error, expected in ((0.01, "TARGET_CONTENTION"), (0.06, "TARGET"), (0.2, "UNDETERMINED")):
         higher = LoadPoint(load=128, rate=900, time_s=0.142, error=error)
-        assert decide(Observed(point=here, higher=higher, **seen)).limit == expected  # type: ignore[arg-type]
+        assert decide(Observed(point=here, higher=higher, **surroundings)).limit == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ratio", [1.03, 1.06, 1.2, 1.6])
@@ -412,11 +412,11 @@ def test_the_shape_of_the_curve_decides(higher: LoadPoint, expected: str) -> Non
 
 def test_a_saturated_limit_is_named_only_as_far_as_somebody_looked() -> None:
     assert limit(higher=FLAT) == "UNDETERMINED"
-    seen = {"higher": FLAT, "is_client_watched": True}
-    assert limit(**seen) == "BEYOND_CLIENT"
-    assert limit(**seen, ceilings=path(0.5)) == "TARGET"
-    assert limit(**seen, ceilings=path(0.95)) == "NETWORK_PATH"
-    falling = {**seen, "higher": LoadPoint(load=128, rate=900, time_s=0.142)}
+    observed = {"higher": FLAT, "is_client_watched": True}
+    assert limit(**observed) == "BEYOND_CLIENT"
+    assert limit(**observed, ceilings=path(0.5)) == "TARGET"
+    assert limit(**observed, ceilings=path(0.95)) == "NETWORK_PATH"
+    falling = {**observed, "higher": LoadPoint(load=128, rate=900, time_s=0.142)}
     assert limit(**falling) == "BEYOND_CLIENT"
     assert limit(**falling, ceilings=path(0.5)) == "TARGET_CONTENTION"
     # At the highest load, the one before it tells.
@@ -498,8 +498,8 @@ def test_a_rise_within_the_noise_of_its_seconds_is_none() -> None:
     here = LoadPoint(load=64, rate=1000, time_s=0.064, error=0.05)
     for error, expected in ((0.10, "UNDETERMINED"), (0.01, "NOT_SATURATED")):
         higher = LoadPoint(load=128, rate=1150, time_s=0.111, error=error)
-        seen = Observed(point=here, higher=higher, is_client_watched=True)
-        assert decide(seen).limit == expected
+        observed = Observed(point=here, higher=higher, is_client_watched=True)
+        assert decide(observed).limit == expected
 
 
 def test_below_half_of_the_knee_a_load_is_too_small_to_say_anything() -> None:
@@ -558,15 +558,16 @@ def judged(run: Run) -> tuple[Finding, ...]:
 def test_a_run_becomes_an_account_with_the_rates_its_trials_reached(tmp_path: Path) -> None:
     run = read_run(synthetic_run.write_rounds(tmp_path / "run"))
     account = judged_account.read_account(run)
-    found = {
-        (one.target, one.operation, one.round): one.value for one in account.of("requests_per_s")
+    rate_of = {
+        (measurement.target, measurement.operation, measurement.round): measurement.value
+        for measurement in account.of("requests_per_s")
     }
     expected = {
         (target, operation, index + 1): pytest.approx(rate)
         for (target, operation), rates in synthetic_run.ROUNDS.items()
         for index, rate in enumerate(rates)
     }
-    assert found == expected
+    assert rate_of == expected
     assert account.disclosure.percentiles == "merged histograms"
     assert account.disclosure.order == "sequential"
     assert account.disclosure.errors is not None
@@ -577,24 +578,28 @@ def test_a_run_becomes_an_account_with_the_rates_its_trials_reached(tmp_path: Pa
 def test_blocks_of_a_sweep_are_repetitions_of_one_case(tmp_path: Path) -> None:
     run = read_run(synthetic_run.write_sweep(tmp_path / "run", blocks=3))
     account = judged_account.read_account(run)
-    at_eight = [one for one in account.of("requests_per_s") if one.threads == 8]
-    assert [one.block for one in at_eight] == [1, 2, 3]
-    assert [one.repetition for one in at_eight] == [1, 2, 3]
+    at_eight = [
+        measurement for measurement in account.of("requests_per_s") if measurement.threads == 8
+    ]
+    assert [measurement.block for measurement in at_eight] == [1, 2, 3]
+    assert [measurement.repetition for measurement in at_eight] == [1, 2, 3]
     assert account.planned_threads == (1, 4, 8, 12, 16, 20, 24)
-    (saturation,) = [one for one in judged(run) if one.rule == "saturation"]
+    (saturation,) = [finding for finding in judged(run) if finding.rule == "saturation"]
     assert saturation.evidence[0].value == 12
     assert "intervals" in saturation.statement
 
 
 def test_a_run_says_what_limited_its_results(tmp_path: Path) -> None:
     run = read_run(synthetic_run.write_rounds(tmp_path / "run"))
-    verdicts = [one.statement for one in judged(run) if one.rule == "verdict"]
+    verdicts = [finding.statement for finding in judged(run) if finding.rule == "verdict"]
     assert any(re.match(r"throttled \(grade C\) .*\b1 of 12\b", words) for words in verdicts)
     assert any(re.match(r"not known .*\b11\b.*\b12\b", words) for words in verdicts)
 
 
 def test_short_trials_are_said_to_be_too_short_for_a_claim(tmp_path: Path) -> None:
-    rules = {one.rule for one in judged(read_run(synthetic_run.write_rounds(tmp_path / "run")))}
+    rules = {
+        finding.rule for finding in judged(read_run(synthetic_run.write_rounds(tmp_path / "run")))
+    }
     assert "too-short-for-steadiness" in rules
     assert "not-steady" not in rules
 
@@ -607,10 +612,10 @@ def test_a_trial_that_decays_is_not_steady(tmp_path: Path) -> None:
         for rates in (np.linspace(1000, 400, 400), np.full(400, 1000.0))
     ]
     account = judged_account.read_account(run)
-    seen = trial_findings.RunView(account=account, parts=decaying, flags={}, rounds=())
-    found = list(trial_findings.find_unsteady(seen))
-    assert [one.rule for one in found] == ["not-steady"]
-    assert "1 of 2 stretches" in found[0].statement
+    run_view = trial_findings.RunView(account=account, parts=decaying, flags={}, rounds=())
+    unsteady = list(trial_findings.find_unsteady(run_view))
+    assert [finding.rule for finding in unsteady] == ["not-steady"]
+    assert "1 of 2 stretches" in unsteady[0].statement
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_counters_grow_with_a_trial_and_end_at_its_record(tmp_path: Path) -> Non
     run = write_run(tmp_path / "run")
     unfinished = sorted(path.stem for path in (run / "trials").glob("*.json"))[-1]
     record, table = (run / "trials" / f"{unfinished}{end}" for end in (".json", ".parquet"))
-    kept = record.read_bytes(), table.read_bytes()
+    contents = record.read_bytes(), table.read_bytes()
     record.unlink(), table.unlink()
     stream = StreamWriter(run, f"trials/{unfinished}.arrows", INTERVAL_SCHEMA)
     metrics = RunMetrics(run)
@@ -58,7 +58,7 @@ def test_counters_grow_with_a_trial_and_end_at_its_record(tmp_path: Path) -> Non
     assert requests(metrics) == begun + 407
     stream.close()
     stream.path.unlink()
-    record.write_bytes(kept[0]), table.write_bytes(kept[1])
+    record.write_bytes(contents[0]), table.write_bytes(contents[1])
     ended = samples(metrics)
     assert {key: value for key, value in ended.items() if "info" not in key[0]} == {
         key: value for key, value in expected.items() if "info" not in key[0]

@@ -20,11 +20,11 @@ class Tree:
     def __init__(self, folder: Path, *, version: int) -> None:
         self.proc, self.mount = folder / "proc", folder / "mount"
         self.proc.mkdir()
-        self.own = self.mount / "user" / "shell"
-        self.own.mkdir(parents=True)
-        (self.own / "cgroup.procs").write_text("")
-        (self.own / "cgroup.type").write_text("domain")
-        (self.own / "cgroup.controllers").write_text("cpu memory")
+        self.shell = self.mount / "user" / "shell"
+        self.shell.mkdir(parents=True)
+        (self.shell / "cgroup.procs").write_text("")
+        (self.shell / "cgroup.type").write_text("domain")
+        (self.shell / "cgroup.controllers").write_text("cpu memory")
         kind, of = ("cgroup", "memory") if version == 1 else ("cgroup2", "")
         (self.proc / "cgroup").write_text(f"{4 if version == 1 else 0}:{of}:/user/shell\n")
         self.say(f"31 23 0:28 / {self.mount} rw - {kind} {kind} rw,{of}")
@@ -46,22 +46,22 @@ def test_the_process_is_in_the_group_while_the_block_lasts(
     tree = Tree(tmp_path, version=version)
     limit, peak, events = names
     with limited(LIMIT, "run", tmp_path / "run", tree.proc) as group:
-        assert group.folder.parent == (tree.own if version == 1 else tree.own.parent)
+        assert group.folder.parent == (tree.shell if version == 1 else tree.shell.parent)
         assert (group.folder / limit).read_text() == str(LIMIT)
         assert (group.folder / "cgroup.procs").read_text() == PID
-        assert (tree.own / "cgroup.procs").read_text() == ""
+        assert (tree.shell / "cgroup.procs").read_text() == ""
         (group.folder / peak).write_text("1234567\n")
         (group.folder / events).write_text(hits)
         use = {"memory_bytes": LIMIT, "memory_peak_bytes": 1234567, "memory_limit_hits": 3}
         assert group.use() == use
         (group.folder / peak).unlink()
         assert group.use() == use | {"memory_peak_bytes": None}
-    assert (tree.own / "cgroup.procs").read_text() == PID
+    assert (tree.shell / "cgroup.procs").read_text() == PID
 
 
 def test_a_host_without_a_memory_controller_is_refused(tmp_path: Path) -> None:
     tree = Tree(tmp_path, version=2)
-    (tree.own / "cgroup.controllers").write_text("cpu io")
+    (tree.shell / "cgroup.controllers").write_text("cpu io")
     with pytest.raises(InputError) as error, limited(LIMIT, "run", tmp_path / "run", tree.proc):
         pass
     assert "memory controller" in error.value.message
@@ -70,11 +70,11 @@ def test_a_host_without_a_memory_controller_is_refused(tmp_path: Path) -> None:
 
 def test_a_group_that_cannot_be_made_is_refused_with_the_reason(tmp_path: Path) -> None:
     tree = Tree(tmp_path, version=1)
-    (tree.own / "loadstone-run").write_text("in the way")
+    (tree.shell / "loadstone-run").write_text("in the way")
     with pytest.raises(InputError) as error, limited(LIMIT, "run", tmp_path / "run", tree.proc):
         pass
-    assert str(tree.own) in error.value.message
-    assert (tree.own / "cgroup.procs").read_text() == ""
+    assert str(tree.shell) in error.value.message
+    assert (tree.shell / "cgroup.procs").read_text() == ""
 
 
 ALONE = """

@@ -77,9 +77,9 @@ def test_what_iperf3_says_of_its_failure_is_the_error() -> None:
 
 
 def test_fio_is_read_behind_its_notes() -> None:
-    found = read_fio("fio: this is a note\n" + json.dumps(fio_document("read")) + "\nbye")
-    assert found.write is None
-    assert found.read == {
+    rates = read_fio("fio: this is a note\n" + json.dumps(fio_document("read")) + "\nbye")
+    assert rates.write is None
+    assert rates.read == {
         "bytes_per_s": 2048000, "requests_per_s": 500.0, "latency_ns": {"p50": 1000, "p99": 9000},
     }  # fmt: skip
     with pytest.raises(InputError, match="error 5"):
@@ -88,11 +88,11 @@ def test_fio_is_read_behind_its_notes() -> None:
 
 @given(st.text(max_size=200) | st.recursive(
     st.none() | st.floats() | st.text(max_size=9) | st.integers(),
-    lambda own: st.dictionaries(st.sampled_from(["jobs", "end", "read", "error", "x"]), own)
-    | st.lists(own, max_size=3), max_leaves=8,
+    lambda values: st.dictionaries(st.sampled_from(["jobs", "end", "read", "error", "x"]), values)
+    | st.lists(values, max_size=3), max_leaves=8,
 ).map(json.dumps))  # fmt: skip
 def test_whatever_a_program_prints_is_read_or_refused(text: str) -> None:
-    for read in (read_ping, read_iperf3, read_fio, lambda one: read_mount(one, "/x")):
+    for read in (read_ping, read_iperf3, read_fio, lambda text: read_mount(text, "/x")):
         try:
             read(text)
         except InputError as error:
@@ -110,16 +110,16 @@ def test_a_mount_is_what_the_kernel_says_and_the_last_one_covers_the_others() ->
 
 
 @pytest.mark.parametrize(
-    ("claimed", "found", "is_it"),
+    ("claimed", "file_system", "is_it"),
     [
         ("ceph", "ceph", True), ("ceph", "fuse.ceph-fuse", True), ("nfs", "nfs4", True),
         ("xfs", "ext4", False), ("ceph", "fuse.sshfs", False), ("nfs4", "nfs", False),
     ],
 )  # fmt: skip
 def test_a_file_system_is_known_however_it_is_mounted(
-    claimed: str, found: str, *, is_it: bool
+    claimed: str, file_system: str, *, is_it: bool
 ) -> None:
-    assert is_kind_of(claimed, found) is is_it
+    assert is_kind_of(claimed, file_system) is is_it
 
 
 def test_free_room_is_read_where_names_hold_spaces() -> None:
@@ -188,10 +188,10 @@ X
 def probed(path: Path, **keys: Any) -> dict[str, Any]:
     usual = {"kind": "mount", "duration": "1s", "file_size": "4MiB", "jobs": 2}
     probe = NodeProbe(**{**usual, "path": str(path), **keys})
-    ((told,),) = node_probes.probe_storage(
+    ((probed_path,),) = node_probes.probe_storage(
         {"a": Node(probes=(probe,))}, {}, lambda text: None, Interrupt()
     ).values()
-    return told
+    return probed_path
 
 
 def test_a_mount_is_measured_and_nothing_is_left(tmp_path: Path, fio: Install) -> None:
@@ -216,9 +216,9 @@ def test_a_foreign_file_keeps_the_directory_and_is_said(tmp_path: Path, fio: Ins
     fio(WRITES + ': >"$folder/foreign"\n' + ANSWERS)
     (tmp_path / "m").mkdir()
     measured = probed(tmp_path / "m")
-    (kept,) = (tmp_path / "m").iterdir()
-    assert os.listdir(kept) == ["foreign"]
-    assert str(kept) in measured["left_behind"]
+    (directory,) = (tmp_path / "m").iterdir()
+    assert os.listdir(directory) == ["foreign"]
+    assert str(directory) in measured["left_behind"]
     assert measured["read"]["requests_per_s"] == 500.0
 
 
@@ -244,8 +244,10 @@ def test_fio_that_is_absent_is_said_before_anything_is_written(
     bare = tmp_path / "bare"
     bare.mkdir()
     for name in ("sh", "cat", "readlink", "df", "head", "test"):
-        found = next(Path(one) for one in ("/bin", "/usr/bin") if (Path(one) / name).exists())
-        (bare / name).symlink_to(found / name)
+        directory = next(
+            Path(path) for path in ("/bin", "/usr/bin") if (Path(path) / name).exists()
+        )
+        (bare / name).symlink_to(directory / name)
     monkeypatch.setenv("PATH", str(bare))
     measured = probed(tmp_path)
     assert "fio: " in measured["failed"]
@@ -255,10 +257,10 @@ def test_fio_that_is_absent_is_said_before_anything_is_written(
 def test_what_is_no_device_is_not_read_as_one(tmp_path: Path, fio: Install) -> None:
     fio("#!/bin/sh\nexit 9\n")
     probe = NodeProbe(kind="device", path=str(tmp_path))
-    ((told,),) = node_probes.probe_storage(
+    ((measured,),) = node_probes.probe_storage(
         {"a": Node(probes=(probe,))}, {}, lambda text: None, Interrupt()
     ).values()
-    assert "block device" in told["failed"]
+    assert "block device" in measured["failed"]
 
 
 def test_an_interrupt_leaves_no_directory(tmp_path: Path, fio: Install) -> None:
@@ -292,12 +294,12 @@ def test_a_node_that_names_no_address_is_no_end_of_a_path() -> None:
         "a": Node(probes=(NodeProbe(kind="network"),)),
         "b": Node(host="b", probes=(NodeProbe(kind="network"),)),
     }
-    found = node_paths.probe_paths(nodes, {"b": "no route"}, lambda text: None, Interrupt())
-    assert ": no route" in found["a"]["b"]["failed"]
-    found = node_paths.probe_paths(
+    paths = node_paths.probe_paths(nodes, {"b": "no route"}, lambda text: None, Interrupt())
+    assert ": no route" in paths["a"]["b"]["failed"]
+    paths = node_paths.probe_paths(
         {**nodes, "b": Node(probes=nodes["b"].probes)}, {}, lambda text: None, Interrupt()
     )
-    assert "address" in found["a"]["b"]["failed"]
+    assert "address" in paths["a"]["b"]["failed"]
 
 
 def described(rates: dict[str, float]) -> dict[str, Any]:
@@ -343,8 +345,8 @@ def test_the_list_of_nodes_has_the_layout_that_a_published_report_has() -> None:
 
 def test_devices_and_mounts_fit_a_terminal_and_say_how_they_were_measured() -> None:
     nodes = described({"node0.lab": 1, "node1.lab": 1})
-    one, other = (node["probes"][0] for node in nodes.values())
-    one["path"] = other["path"] = "/mnt/cephfs/theflash-0"
+    first, other = (node["probes"][0] for node in nodes.values())
+    first["path"] = other["path"] = "/mnt/cephfs/theflash-0"
     alike = render_tables(list(probe_tables(nodes))[:1], Options(width=80))
     assert max(map(len, alike.splitlines())) <= 80
     assert "No room" not in alike
@@ -366,8 +368,8 @@ def test_the_network_is_a_matrix_and_a_list_where_nodes_are_many() -> None:
 
 def rules_of(tmp_path: Path, nodes: dict[str, Any], capsys: Any) -> dict[str, Any]:
     assert main(["report", write_run(tmp_path / "run", nodes), "-f", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["findings"]
-    return {one["rule"]: one for one in found}
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    return {finding["rule"]: finding for finding in findings}
 
 
 def test_a_slow_node_is_a_finding_and_equal_ones_are_none(
@@ -395,9 +397,9 @@ def test_what_a_probe_betrays_is_a_finding(
     ]  # fmt: skip
     why = "ping: none of 10 packets to a came back"
     nodes["b"]["paths"]["a"] = {"failed": why}
-    found = rules_of(tmp_path, nodes, capsys)
-    assert {"node-probe-cached", "mount-is-another", "node-probe-failed"} <= found.keys()
-    assert found["mount-is-another"]["severity"] == "problem"
+    finding_of = rules_of(tmp_path, nodes, capsys)
+    assert {"node-probe-cached", "mount-is-another", "node-probe-failed"} <= finding_of.keys()
+    assert finding_of["mount-is-another"]["severity"] == "problem"
     assert main(["report", str(tmp_path / "run"), "-f", "markdown"]) == 0
     shown = capsys.readouterr().out
     assert "/mnt/x\\*" in shown
@@ -429,16 +431,16 @@ def test_a_run_keeps_what_the_programs_of_probes_printed(tmp_path: Path, fio: In
     (tmp_path / "c.yaml").write_text(campaign(f"here: {{probes: [{probe}]}}"))
     run = tmp_path / "run"
     assert main(["run", str(tmp_path / "c.yaml"), "-o", str(run), "--quiet"]) == 0
-    (told,) = read_manifest(run)["nodes"]["here"]["probes"]
-    assert why in told["failed"]
+    (probe_row,) = read_manifest(run)["nodes"]["here"]["probes"]
+    assert why in probe_row["failed"]
     steps = ("lay", "write", "read", "randwrite", "randread")
-    assert told["outputs"] == [f"nodes/N001-{step}.txt" for step in steps]
-    kept = [run / name for name in told["outputs"]]
-    assert json.loads(kept[1].read_text()) == fio_document("write")
-    assert kept[4].read_text() == f"{why}\n"
-    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
+    assert probe_row["outputs"] == [f"nodes/N001-{step}.txt" for step in steps]
+    outputs = [run / name for name in probe_row["outputs"]]
+    assert json.loads(outputs[1].read_text()) == fio_document("write")
+    assert outputs[4].read_text() == f"{why}\n"
+    assert {path.stat().st_mode & 0o777 for path in outputs} == {0o600}
     assert main(["report", str(run)]) == 0
-    kept[1].write_text("{}")
+    outputs[1].write_text("{}")
     assert main(["report", str(run)]) == 1
 
 

@@ -30,9 +30,9 @@ def says(observed: Observed) -> dict[str, str]:
 
 
 def test_what_was_looked_at_and_has_room_refutes() -> None:
-    found = says(WATCHED)
-    assert found.pop("target's own benchmark") == "not observed"
-    assert set(found.values()) == {"refutes"}
+    says_of = says(WATCHED)
+    assert says_of.pop("target's own benchmark") == "not observed"
+    assert set(says_of.values()) == {"refutes"}
     values = {
         observation.resource: observation.value for observation in decide(WATCHED).observations
     }
@@ -68,7 +68,7 @@ def test_what_nothing_looked_at_never_has_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "resource", "expected"),
+    ("changes", "resource", "expected"),
     [
         (
             {"flags": {"CLIENT_NIC": [Evidence(metric="card", value=0.95, threshold=0.9)]}},
@@ -91,9 +91,9 @@ def test_what_nothing_looked_at_never_has_room() -> None:
     ],
 )  # fmt: skip
 def test_each_resource_says_what_its_facts_do(
-    seen: dict[str, object], resource: str, expected: str
+    changes: dict[str, object], resource: str, expected: str
 ) -> None:
-    assert says(replace(WATCHED, **seen))[resource] == expected  # type: ignore[arg-type]
+    assert says(replace(WATCHED, **changes))[resource] == expected  # type: ignore[arg-type]
 
 
 def test_a_limit_that_is_not_known_names_the_command_that_would_tell() -> None:

@@ -52,8 +52,8 @@ def test_both_commands_say_the_same(tmp_path: Path, write: Any, edit: Any) -> No
     assert judged.iterations == findings.iterations
     assert judged.rounds == findings.rounds
     assert judged.changes == findings.changes
-    _, said = _judge(str(path), (), {})
-    assert set(map(key, said)) <= set(map(key, findings.findings))
+    _, judged_findings = _judge(str(path), (), {})
+    assert set(map(key, judged_findings)) <= set(map(key, findings.findings))
     assert labels_of(run) == {label for result in findings.results for label in result.labels} - {
         "n=1"
     }

@@ -192,8 +192,8 @@ def write_queries(path: Path) -> Path:
             for query, slowness in SLOWNESS.items():
                 number += 1
                 time_ns = int(slowness * (1 + place) * (1 + 0.03 * (block * 5 % 6)) * SECOND_NS)
-                own = QUERIES_OWN | {"query": query, "streams": None}
-                document = of_queries(number, target, "query", block, {"query": query}, own)
+                of_query = QUERIES_OWN | {"query": query, "streams": None}
+                document = of_queries(number, target, "query", block, {"query": query}, of_query)
                 is_wrong = (target, query, block) == ("other", "Q13", 2)
                 row = query_row("query", "wrong_answer" if is_wrong else "ok", time_ns)
                 measured = {"query": query, "time_ns": time_ns, "cpu_ns": time_ns, "cores": 2}
@@ -207,8 +207,8 @@ def write_streams(path: Path) -> Path:
     folder = Folder(path, "truth", 1)
     for block in range(1, 4):
         orders = [list(SLOWNESS), list(reversed(SLOWNESS))]
-        own = QUERIES_OWN | {"query": None, "streams": orders}
-        document = of_queries(block, "one", "streams", block, {"streams": 2}, own)
+        of_streams = QUERIES_OWN | {"query": None, "streams": orders}
+        document = of_queries(block, "one", "streams", block, {"streams": 2}, of_streams)
         queries, rows, whole_ns = [], [], 0
         for stream, order in enumerate(orders, 1):
             start_ns = 0
@@ -225,13 +225,13 @@ def write_streams(path: Path) -> Path:
 
 
 def of_queries(
-    number: int, target: str, phase: str, block: int, named: dict[str, Any], own: dict[str, Any]
+    number: int, target: str, phase: str, block: int, named: dict[str, Any], queries: dict[str, Any]
 ) -> Any:
     document = trial(number, target, phase, block=block)
     for key in ("mix", "dataset", "options", "keys", "load"):
         del document[key]
     document["case"]["parameters"] = named
-    return document | {"kind": "queries", "queries": own}
+    return document | {"kind": "queries", "queries": queries}
 
 
 def query_row(operation: str, outcome: str, time_ns: int, second: int = 0) -> dict[str, Any]:
@@ -255,8 +255,13 @@ def write_search(path: Path) -> Path:
     loads = Loads(start=8, low=8, high=64, is_whole=True)
     document = trial(1, "one", "get", clients=8)
     document["case"]["parameters"] = {"size": 4096}
-    own = {"vary": "threads", "quantile": "p99", "goal": goal.document(), "loads": loads.document()}
-    document |= {"search": own, "ticket_base": 0, "warm_up_ns": SECOND_NS}
+    search = {
+        "vary": "threads",
+        "quantile": "p99",
+        "goal": goal.document(),
+        "loads": loads.document(),
+    }
+    document |= {"search": search, "ticket_base": 0, "warm_up_ns": SECOND_NS}
     trials: list[SearchTrial] = []
     while isinstance(step := next_step(goal, trials, loads), Measure):
         made = step_document(document, step, len(trials) + 1)
@@ -265,17 +270,17 @@ def write_search(path: Path) -> Path:
         rate = int(step.load * (200 if is_fast else 20)) + len(trials) % 3
         rows = trial_rows(made, rate, folder.seconds)
         folder.write(made, rows)
-        seen = Observation(latency_ns=1e7 if is_fast else 1e8, errors=0.0, achieved=1.0)
-        trials.append(read_step(document, made, seen))
+        observation = Observation(latency_ns=1e7 if is_fast else 1e8, errors=0.0, achieved=1.0)
+        trials.append(read_step(document, made, observation))
     folder.plan = [document]
     return closed(folder)
 
 
 def imported(form: str, *names: str) -> Write:
     def write(path: Path) -> Path:
-        found = importers.find(form).read([DATA / name for name in names], Hints())
-        assert isinstance(found, Imported)
-        write_run(found, path)
+        run = importers.find(form).read([DATA / name for name in names], Hints())
+        assert isinstance(run, Imported)
+        write_run(run, path)
         return path
 
     return write
@@ -326,24 +331,24 @@ def rendered(run: Run, findings: Findings, name: str, **chosen: Any) -> str:
 
 def test_the_model_is_what_its_definition_says(made: tuple[Path, Run, Findings]) -> None:
     _, _, findings = made
-    for one in every(findings):
-        rates = [rate.requests_per_s for rate in one.trial_rates if rate.requests_per_s]
+    for result in every(findings):
+        rates = [rate.requests_per_s for rate in result.trial_rates if rate.requests_per_s]
         mean = 1.0
         for rate in rates:
             mean *= rate ** (1 / len(rates))
         # Over days of as many trials each, the mean of the days' means is that of all trials.
-        assert one.requests_per_s == pytest.approx(mean if rates else 0.0)
-        assert one.rate.is_interval == (len(rates) >= 5)
+        assert result.requests_per_s == pytest.approx(mean if rates else 0.0)
+        assert result.rate.is_interval == (len(rates) >= 5)
         if 1 < len(rates) < 5:
-            assert (one.rate.low, one.rate.high) == (min(rates), max(rates))
-        assert one.rate.low <= one.requests_per_s * (1 + 1e-12)
-        assert one.requests_per_s <= one.rate.high * (1 + 1e-12)
-        assert (one.standing == "valid") == (not one.reasons)
+            assert (result.rate.low, result.rate.high) == (min(rates), max(rates))
+        assert result.rate.low <= result.requests_per_s * (1 + 1e-12)
+        assert result.requests_per_s <= result.rate.high * (1 + 1e-12)
+        assert (result.standing == "valid") == (not result.reasons)
 
 
 def every(findings: Findings) -> list[Result]:
     return [*findings.results, *findings.rounds, *findings.iterations, *findings.mixes] + [
-        one.cell for one in (*findings.action_cases, *findings.action_totals)
+        action.cell for action in (*findings.action_cases, *findings.action_totals)
     ]
 
 
@@ -352,14 +357,17 @@ def test_json_has_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> 
     document = json.loads(rendered(run, findings, "json"))
     for key in ("results", "rounds", "iterations", "mixes"):
         results: tuple[Result, ...] = getattr(findings, key)
-        for row, one in zip(document[key], results, strict=True):
-            assert row["requests_per_s"] == one.requests_per_s
-            assert row["bytes_per_s"] == one.bytes_per_s
-            assert row["pooled_requests_per_s"] == pytest.approx(one.good / one.duration_s)
-            assert (row["standing"], row["reasons"]) == (one.standing, list(one.reasons))
+        for row, result in zip(document[key], results, strict=True):
+            assert row["requests_per_s"] == result.requests_per_s
+            assert row["bytes_per_s"] == result.bytes_per_s
+            assert row["pooled_requests_per_s"] == pytest.approx(result.good / result.duration_s)
+            assert (row["standing"], row["reasons"]) == (result.standing, list(result.reasons))
             spread = row["requests_per_s_spread"]
-            assert (spread is not None) == one.rate.is_spread
-            assert not spread or (spread["low"], spread["high"]) == (one.rate.low, one.rate.high)
+            assert (spread is not None) == result.rate.is_spread
+            assert not spread or (spread["low"], spread["high"]) == (
+                result.rate.low,
+                result.rate.high,
+            )
     for row, action in zip(document["actions"], findings.actions, strict=True):
         assert row["completed_per_s"] == action.completed_per_s
         assert row["standing"] == action.cell.standing
@@ -370,26 +378,29 @@ def test_rows_have_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) ->
     rows = list(csv.DictReader(io.StringIO(rendered(run, findings, "csv"))))
     content = REPORTS["parquet"].render(run, findings, Options())
     typed = pq.read_table(io.BytesIO(content)).to_pylist()
-    for row, exact, one in zip(rows, typed, findings.iterations, strict=True):
-        assert exact["requests_per_s"] == one.requests_per_s
-        assert float(row["requests_per_s"]) == pytest.approx(one.requests_per_s, rel=1e-9)
-        assert (row["standing"], exact["standing"]) == (one.standing, one.standing)
-        low = one.rate.low if one.rate.is_spread else None
+    for row, exact, iteration in zip(rows, typed, findings.iterations, strict=True):
+        assert exact["requests_per_s"] == iteration.requests_per_s
+        assert float(row["requests_per_s"]) == pytest.approx(iteration.requests_per_s, rel=1e-9)
+        assert (row["standing"], exact["standing"]) == (iteration.standing, iteration.standing)
+        low = iteration.rate.low if iteration.rate.is_spread else None
         assert exact["requests_per_s_low"] == low
-    for row, one in zip(
+    for row, action_case in zip(
         loadstone.open_run(path).table().to_pylist(), findings.results, strict=True
     ):
-        assert (row["requests_per_s"], row["standing"]) == (one.requests_per_s, one.standing)
+        assert (row["requests_per_s"], row["standing"]) == (
+            action_case.requests_per_s,
+            action_case.standing,
+        )
 
 
 def test_metrics_have_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> None:
     _, run, findings = made
     text = rendered(run, findings, "openmetrics")
     gauges = re.findall(r"^loadstone_requests_per_second\{.*\} (\S+)$", text, re.MULTILINE)
-    rates = [f"{one.requests_per_s:.10g}" for one in findings.iterations]
+    rates = [f"{iteration.requests_per_s:.10g}" for iteration in findings.iterations]
     assert gauges == rates
-    found = re.findall(r'^loadstone_standing\{.*standing="(\w+)"\} 1$', text, re.MULTILINE)
-    assert found == [one.standing for one in findings.iterations]
+    standings = re.findall(r'^loadstone_standing\{.*standing="(\w+)"\} 1$', text, re.MULTILINE)
+    assert standings == [iteration.standing for iteration in findings.iterations]
 
 
 def test_junit_has_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> None:
@@ -406,18 +417,18 @@ def test_junit_has_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) ->
 
 def test_people_read_no_rate_but_the_models(made: tuple[Path, Run, Findings]) -> None:
     _, run, findings = made
-    known = {units.format_rate(one.requests_per_s) for one in every(findings)}
-    known |= {units.format_byte_rate(one.bytes_per_s) for one in every(findings)}
+    known = {units.format_rate(result.requests_per_s) for result in every(findings)}
+    known |= {units.format_byte_rate(result.bytes_per_s) for result in every(findings)}
     for width in (80, 100):
         text = rendered(run, findings, "terminal", width=width)
-        found = re.findall(r"\d[\d,.]*(?: [KMGT]iB)?/s", text)
-        assert found or not findings.results or findings.queries
+        rates_read = re.findall(r"\d[\d,.]*(?: [KMGT]iB)?/s", text)
+        assert rates_read or not findings.results or findings.queries
         compared = {units.format_rate(rate) for rate in compared_rates(findings)}
-        assert not set(found) - known - compared, text
+        assert not set(rates_read) - known - compared, text
     first = headline_of(findings, answer_of(findings))
-    told = re.findall(r"\d[\d,.]*(?: [KMGT]iB)?/s", first.sentence)
+    rates_in_sentence = re.findall(r"\d[\d,.]*(?: [KMGT]iB)?/s", first.sentence)
     allowed = known | {units.format_rate(rate) for rate in compared_rates(findings)}
-    assert not set(told) - allowed, first.sentence
+    assert not set(rates_in_sentence) - allowed, first.sentence
 
 
 def compared_rates(findings: Findings) -> Iterable[float]:
@@ -459,19 +470,21 @@ def test_each_result_stands_in_the_whole_report_with_its_mark(
     _, run, findings = made
     whole = rendered(run, findings, "terminal", is_full=True, width=200)
     markdown = rendered(run, findings, "markdown")
-    for one in findings.results:
-        rate = MARKS[one.standing] + units.format_number(one.requests_per_s)
-        assert not one.good or rate in whole
-        assert not one.good or rate in markdown
-        assert not one.rate.is_spread or ends_words(one.rate) in markdown
+    for result in findings.results:
+        rate = MARKS[result.standing] + units.format_number(result.requests_per_s)
+        assert not result.good or rate in whole
+        assert not result.good or rate in markdown
+        assert not result.rate.is_spread or ends_words(result.rate) in markdown
 
 
 def test_pages_draw_and_list_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> None:
     _, run, findings = made
     page = rendered(run, findings, "html")
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    data = json.loads(found[1])
+    embedded = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL
+    )
+    assert embedded is not None
+    data = json.loads(embedded[1])
     if findings.queries is not None:
         queries = [query for arm in findings.queries.arms for query in arm.queries]
         for row, query in zip(data["queries"], queries, strict=True):
@@ -479,16 +492,16 @@ def test_pages_draw_and_list_the_numbers_of_the_model(made: tuple[Path, Run, Fin
         return
     shown = findings.action_cases if data["counted"] == "action" else None
     results = (
-        [one for one in findings.results if one.requests]
+        [result for result in findings.results if result.requests]
         if shown is None
-        else [one.cell for one in shown]
+        else [result.cell for result in shown]
     )
-    for row, one in zip(data["results"], results, strict=True):
-        assert row["rate"] == pytest.approx(one.requests_per_s, rel=1e-4)
-        assert row["standing"] == one.standing
-        assert (row["low"] is not None) == one.rate.is_interval
-    for one in findings.results:
-        assert not one.requests or f">{rate_words(one)}</td>" in page
+    for row, result in zip(data["results"], results, strict=True):
+        assert row["rate"] == pytest.approx(result.requests_per_s, rel=1e-4)
+        assert row["standing"] == result.standing
+        assert (row["low"] is not None) == result.rate.is_interval
+    for result in findings.results:
+        assert not result.requests or f">{rate_words(result)}</td>" in page
 
 
 def test_a_comparison_prints_the_rates_of_what_was_paired(
@@ -499,32 +512,32 @@ def test_a_comparison_prints_the_rates_of_what_was_paired(
     if len(account.targets) < 2:
         return
     a, b = account.targets[:2]
-    found = compare(account.only(a), account.only(b))
-    of_a = {one.operation: one for one in findings.results if one.target == a}
-    of_b = {one.operation: one for one in findings.results if one.target == b}
-    for one in found.comparisons:
-        assert one.ratio.ratio == pytest.approx(one.b / one.a)
-        own = [side.get(str(one.case["operation"])) for side in (of_a, of_b)]
-        is_whole = all(side and side.rate.n == one.ratio.n_a for side in own)
-        if found.metric == "requests_per_s" and is_whole:
-            assert one.a == pytest.approx(own[0].requests_per_s)  # type: ignore[union-attr]
-            assert one.b == pytest.approx(own[1].requests_per_s)  # type: ignore[union-attr]
+    compared = compare(account.only(a), account.only(b))
+    of_a = {result.operation: result for result in findings.results if result.target == a}
+    of_b = {result.operation: result for result in findings.results if result.target == b}
+    for case in compared.comparisons:
+        assert case.ratio.ratio == pytest.approx(case.b / case.a)
+        sides = [side.get(str(case.case["operation"])) for side in (of_a, of_b)]
+        is_whole = all(side and side.rate.n == case.ratio.n_a for side in sides)
+        if compared.metric == "requests_per_s" and is_whole:
+            assert case.a == pytest.approx(sides[0].requests_per_s)  # type: ignore[union-attr]
+            assert case.b == pytest.approx(sides[1].requests_per_s)  # type: ignore[union-attr]
 
 
 def test_history_and_thresholds_use_the_numbers_of_the_model(
     made: tuple[Path, Run, Findings],
 ) -> None:
     _, run, findings = made
-    found = trace([Entry(name="run", started="2026-01-01", account=read_account(run))])
-    points = [t.points[0].value for t in found.trends if t.metric == "requests_per_s"]
-    valid = [one.requests_per_s for one in findings.results if one.standing == "valid"]
-    points += [1 / t.points[0].value for t in found.trends if t.metric == "seconds"]
+    history = trace([Entry(name="run", started="2026-01-01", account=read_account(run))])
+    points = [t.points[0].value for t in history.trends if t.metric == "requests_per_s"]
+    valid = [result.requests_per_s for result in findings.results if result.standing == "valid"]
+    points += [1 / t.points[0].value for t in history.trends if t.metric == "seconds"]
     assert sorted(points) == pytest.approx(sorted(valid))
     outcomes = judge(parse_threshold("rate < 1/s"), findings)
-    for outcome, one in zip(outcomes, findings.results, strict=True):
-        assert (outcome.is_crossed is None) == one.is_void
-        rate = units.format_rate(one.requests_per_s)
-        assert one.is_void or rate in outcome.what
+    for outcome, result in zip(outcomes, findings.results, strict=True):
+        assert (outcome.is_crossed is None) == result.is_void
+        rate = units.format_rate(result.requests_per_s)
+        assert result.is_void or rate in outcome.what
 
 
 def test_queries_and_searches_have_the_numbers_of_their_results(
@@ -532,30 +545,35 @@ def test_queries_and_searches_have_the_numbers_of_their_results(
 ) -> None:
     _, run, findings = made
     document = json.loads(rendered(run, findings, "json"))
-    by_trials = {frozenset(one.trials): one for one in findings.results}
+    by_trials = {frozenset(result.trials): result for result in findings.results}
     if findings.queries is not None:
         for arm, shown in zip(findings.queries.arms, document["queries"]["arms"], strict=True):
-            of_target = [one for one in findings.results if one.target == arm.arm.target]
+            of_target = [result for result in findings.results if result.target == arm.arm.target]
             for query, row in zip(arm.queries, shown["queries"], strict=True):
-                (own,) = [one for one in of_target if one.parameters["query"] == query.query]
-                assert row["mean_s"] == pytest.approx(1 / own.requests_per_s)
+                (of_query,) = [
+                    result for result in of_target if result.parameters["query"] == query.query
+                ]
+                assert row["mean_s"] == pytest.approx(1 / of_query.requests_per_s)
                 low_high = row["seconds_spread"]["low"], row["seconds_spread"]["high"]
-                assert low_high == pytest.approx((1 / own.rate.high, 1 / own.rate.low))
-                assert (row["standing"], query.standing) == (own.standing, own.standing)
+                assert low_high == pytest.approx((1 / of_query.rate.high, 1 / of_query.rate.low))
+                assert (row["standing"], query.standing) == (
+                    of_query.standing,
+                    of_query.standing,
+                )
         for streams, row in zip(
             findings.queries.streams, document["queries"]["streams"], strict=True
         ):
-            (own,) = findings.results
+            (of_query,) = findings.results
             assert streams.rate is not None
-            assert row["queries_per_hour"] == pytest.approx(3600 * own.requests_per_s)
+            assert row["queries_per_hour"] == pytest.approx(3600 * of_query.requests_per_s)
             low_high = (streams.rate.low / 3600, streams.rate.high / 3600)
-            assert low_high == pytest.approx((own.rate.low, own.rate.high))
+            assert low_high == pytest.approx((of_query.rate.low, of_query.rate.high))
     for search, row in zip(findings.searches, document["searches"], strict=True):
-        own = by_trials[frozenset(search.confirming)]
-        assert search.rate == own.rate
-        assert row["requests_per_s"] == own.requests_per_s
-        assert own.service is not None
-        assert row["latency_ns"] == own.service.quantiles["p99"]
+        result_of_query = by_trials[frozenset(search.confirming)]
+        assert search.rate == of_query.rate
+        assert row["requests_per_s"] == of_query.requests_per_s
+        assert of_query.service is not None
+        assert row["latency_ns"] == of_query.service.quantiles["p99"]
 
 
 def test_a_percentile_is_of_all_requests_in_histories_and_comparisons_too(
@@ -564,34 +582,36 @@ def test_a_percentile_is_of_all_requests_in_histories_and_comparisons_too(
     _, run, findings = made
     account = read_account(run)
     metrics = ("service_ns_p99", "service_ns_mean")
-    found = trace([Entry(name="run", started="2026-01-01", account=account)], metrics=metrics)
+    history = trace([Entry(name="run", started="2026-01-01", account=account)], metrics=metrics)
     for metric, read in (
         ("service_ns_p99", lambda times: times.quantiles["p99"]),
         ("service_ns_mean", lambda times: times.mean_ns),
     ):
-        points = [t.points[0].value for t in found.trends if t.metric == metric]
+        points = [t.points[0].value for t in history.trends if t.metric == metric]
         if "seconds" in account.metrics:
             # Of queries that ran once in each trial the time itself is compared.
             continue
         known = [
             value
-            for one in findings.results
-            if one.standing == "valid" and one.service is not None and (value := read(one.service))
+            for result in findings.results
+            if result.standing == "valid"
+            and result.service is not None
+            and (value := read(result.service))
         ]
         assert sorted(points) == pytest.approx(sorted(known))
         if not {"one", "other"} <= {m.target for m in account.of(metric)}:
             continue
         compared = compare(account.only("one"), account.only("other"), metric=metric)
-        for one in compared.comparisons:
-            assert one.ratio.ratio == pytest.approx(one.b / one.a)
-            for side, value in (("one", one.a), ("other", one.b)):
-                (own,) = [
+        for case in compared.comparisons:
+            assert case.ratio.ratio == pytest.approx(case.b / case.a)
+            for side, value in (("one", case.a), ("other", case.b)):
+                (result_of_case,) = [
                     result
                     for result in findings.results
-                    if (result.target, result.operation) == (side, one.case["operation"])
+                    if (result.target, result.operation) == (side, case.case["operation"])
                 ]
-                if own.rate.n == one.ratio.n_a:
-                    assert value == pytest.approx(read(own.service))
+                if result_of_case.rate.n == case.ratio.n_a:
+                    assert value == pytest.approx(read(result_of_case.service))
 
 
 def test_the_list_of_a_view_has_the_numbers_of_a_result(
@@ -599,25 +619,25 @@ def test_the_list_of_a_view_has_the_numbers_of_a_result(
 ) -> None:
     path, _, findings = made
     (listed,) = RunList(path).read()
-    said = PageRenderer(RunList(path)).answer(listed)
-    actions = (one.cell for one in (*findings.action_cases, *findings.action_totals))
+    row = PageRenderer(RunList(path)).answer(listed)
+    actions = (action.cell for action in (*findings.action_cases, *findings.action_totals))
     known = {
-        (one.requests_per_s, one.standing, rate_words(one)): one.headline
-        for one in (*findings.results, *actions)
+        (result.requests_per_s, result.standing, rate_words(result)): result.headline
+        for result in (*findings.results, *actions)
     }
-    times = known[said["rate_value"], said["standing"], said["rate"]]
-    assert said["p99"] == quantile_words(times, "p99")
-    is_usable = any(one.good and not one.is_void for one in findings.results)
-    assert is_usable == (said["standing"] != "void")
+    times = known[row["rate_value"], row["standing"], row["rate"]]
+    assert row["p99"] == quantile_words(times, "p99")
+    is_usable = any(result.good and not result.is_void for result in findings.results)
+    assert is_usable == (row["standing"] != "void")
 
 
 def test_the_exit_code_says_what_a_job_wants(made: tuple[Path, Run, Findings]) -> None:
     _, _, findings = made
-    is_void = any(one.is_void for one in findings.results)
+    is_void = any(result.is_void for result in findings.results)
     code = fail_if.judge_standing(findings, are_failures_expected=False)
     assert code == (exit_code.VOID if is_void else 0)
     is_excused = all(
-        fail_if.FAILURES.issuperset(one.reasons) for one in findings.results if one.is_void
+        fail_if.FAILURES.issuperset(result.reasons) for result in findings.results if result.is_void
     )
     code = fail_if.judge_standing(findings, are_failures_expected=True)
     assert code == (0 if is_excused else exit_code.VOID)
@@ -631,10 +651,13 @@ def test_a_run_in_whose_window_nothing_ended_says_how_long_to_measure(tmp_path: 
     run = read_run(closed(folder))
     findings = analyse(run)
     assert findings.results == ()
-    (said,) = [one for one in findings.findings if one.rule == "NOTHING ENDED"]
-    assert (said.evidence[0].value, said.evidence[0].threshold) == (pytest.approx(1, rel=0.3), 3)
-    assert said.statement in " ".join(rendered(run, findings, "terminal").split())
-    assert said.statement in rendered(run, findings, "html")
+    (finding,) = [finding for finding in findings.findings if finding.rule == "NOTHING ENDED"]
+    assert (finding.evidence[0].value, finding.evidence[0].threshold) == (
+        pytest.approx(1, rel=0.3),
+        3,
+    )
+    assert finding.statement in " ".join(rendered(run, findings, "terminal").split())
+    assert finding.statement in rendered(run, findings, "html")
     code = fail_if.judge_standing(findings, are_failures_expected=True)
     assert code == exit_code.FAILED
 
@@ -646,5 +669,5 @@ def test_layouts_of_published_reports_name_what_must_not_be_used(
     for table in ("hummingbird", "cern", *(["datasafe"] if findings.actions else [])):
         form = "csv" if table != "hummingbird" else "markdown"
         text = rendered(run, findings, form, layout=find_layout(table))
-        for one in findings.rounds if table != "datasafe" else (a.cell for a in findings.actions):
-            assert one.standing == "valid" or one.name in text, table
+        for cell in findings.rounds if table != "datasafe" else (a.cell for a in findings.actions):
+            assert cell.standing == "valid" or cell.name in text, table

@@ -445,16 +445,16 @@ workloads:
   - {name: one}
   - {name: two, load: {threads: 5}, phases: [get]}
 """)
-    found = {
+    document_of = {
         trial.document["case"]["workload"]: trial.document
         for trial in plan.trials
         if trial.is_measured
     }
-    assert found["one"]["phase"] == "put"
-    assert found["one"]["load"]["clients"] == 3
-    assert found["two"]["phase"] == "get"
-    assert found["two"]["load"]["clients"] == 5
-    assert found["two"]["dataset"]["bucket_prefix"] == "two-1-"
+    assert document_of["one"]["phase"] == "put"
+    assert document_of["one"]["load"]["clients"] == 3
+    assert document_of["two"]["phase"] == "get"
+    assert document_of["two"]["load"]["clients"] == 5
+    assert document_of["two"]["dataset"]["bucket_prefix"] == "two-1-"
 
 
 def test_every_target_gets_every_case() -> None:
@@ -509,8 +509,8 @@ def test_no_clean_up_follows_another_of_the_same_buckets() -> None:
     plan = planned(
         DATASET + "load: {threads: 1}\nphases: [put, delete]\nblocks: 2\nsweep: {size: [1, 2]}\n"
     )
-    for one, other in pairwise(outline(plan)):
-        assert not (one == other and one.startswith("clean-up"))
+    for step, other in pairwise(outline(plan)):
+        assert not (step == other and step.startswith("clean-up"))
 
 
 def test_a_campaign_that_cannot_be_planned_is_refused_with_its_place() -> None:

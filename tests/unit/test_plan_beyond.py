@@ -27,10 +27,10 @@ def planned(phases: str, more: str = "") -> Plan:
 def test_each_mix_has_numbers_that_no_other_trial_has() -> None:
     plan = planned(f"[put, {MIX}, {{mix: {{get: 1, delete: 1, put: 1}}, name: b}}]", "blocks: 3\n")
     ranges = [beyond.written_beyond(document) for document in plan.documents()]
-    assert [one is None for one in ranges].count(False) == 6
-    found = sorted(one for one in ranges if one is not None)
-    assert all(end <= first for (_, end), (first, _) in pairwise(found))
-    assert found[0][0] > 100
+    assert [numbers is None for numbers in ranges].count(False) == 6
+    ranges_sorted = sorted(numbers for numbers in ranges if numbers is not None)
+    assert all(end <= first for (_, end), (first, _) in pairwise(ranges_sorted))
+    assert ranges_sorted[0][0] > 100
 
 
 def test_each_step_of_a_search_has_numbers_of_its_own_and_so_has_what_follows() -> None:
@@ -42,14 +42,14 @@ def test_each_step_of_a_search_has_numbers_of_its_own_and_so_has_what_follows() 
     ]
     after = plan.trials[plan.trials.index(search) + 1].document
     ranges = [beyond.written_beyond(document) for document in (*steps, after)]
-    assert all(one is not None for one in ranges)
-    assert all(one[1] <= other[0] for one, other in pairwise(ranges) if one and other)
+    assert all(numbers is not None for numbers in ranges)
+    assert all(numbers[1] <= other[0] for numbers, other in pairwise(ranges) if numbers and other)
     whole = beyond.written_beyond(search.document)
     assert whole is not None
     for document in steps:
-        one = beyond.written_beyond(document)
-        assert one is not None
-        assert whole[0] <= one[0] < one[1] <= whole[1]
+        of_trial = beyond.written_beyond(document)
+        assert of_trial is not None
+        assert whole[0] <= of_trial[0] < of_trial[1] <= whole[1]
 
 
 def test_a_clean_up_says_what_mixes_may_have_put_and_nothing_else() -> None:
@@ -62,8 +62,8 @@ def test_a_clean_up_says_what_mixes_may_have_put_and_nothing_else() -> None:
             for trial in plan.trials
             if trial.is_measured and trial.document["block"] == block
         ]
-        expected = beyond.merged(one for one in written if one is not None)
-        assert document["ownership"]["written"] == [list(one) for one in expected]
+        expected = beyond.merged(numbers for numbers in written if numbers is not None)
+        assert document["ownership"]["written"] == [list(numbers) for numbers in expected]
     assert clean_ups[0]["ownership"] != clean_ups[1]["ownership"]
     for trial in planned("[put, get]").trials:
         assert trial.document["ownership"]["written"] == []

@@ -32,11 +32,13 @@ def test_requests_and_bytes_are_those_of_all_rounds_and_iterations() -> None:
 
 
 def test_space_is_the_most_that_lies_there_at_once_times_the_replication() -> None:
-    one = 1000 * 4096 * 3
-    assert estimated(DATASET + "rounds: 2\nphases: [put, delete]\n").peak_bytes == {"s": 2 * one}
+    dataset_bytes = 1000 * 4096 * 3
+    assert estimated(DATASET + "rounds: 2\nphases: [put, delete]\n").peak_bytes == {
+        "s": 2 * dataset_bytes
+    }
     sweep = DATASET + "phases: [put]\nsweep: {threads: [1, 2, 3]}\n"
-    assert estimated(sweep).peak_bytes == {"s": one}
-    assert estimated(sweep + "clean_up: late\n").peak_bytes == {"s": 3 * one}
+    assert estimated(sweep).peak_bytes == {"s": dataset_bytes}
+    assert estimated(sweep + "clean_up: late\n").peak_bytes == {"s": 3 * dataset_bytes}
 
 
 def test_time_is_at_least_rests_and_durations() -> None:

@@ -47,8 +47,8 @@ def test_objects_beside_those_of_others_carry_the_run() -> None:
     plan = planned(DATASET + "load: {threads: 1}\nphases: [put]\nallow_foreign: [store]\n")
     names = {trial.document["dataset"]["object_prefix"] for trial in plan.trials}
     assert names == {f"bench-{plan.run[:8]}-"}
-    own = DATASET.replace("{", "{object_prefix: mine-, ", 1)
-    plan = planned(own + "load: {threads: 1}\nphases: [put]\nallow_foreign: [store]\n")
+    prefixed = DATASET.replace("{", "{object_prefix: mine-, ", 1)
+    plan = planned(prefixed + "load: {threads: 1}\nphases: [put]\nallow_foreign: [store]\n")
     assert {trial.document["dataset"]["object_prefix"] for trial in plan.trials} == {"mine-"}
 
 
@@ -56,7 +56,7 @@ TWO = "dataset: {objects: 10, size: 1, prefix: 'bench-{round}-'}\nload: {threads
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "is_shared"),
+    ("settings", "other", "is_shared"),
     [
         ("driver: s3, endpoint: http://s", "driver: s3, endpoint: http://s", True),
         ("driver: s3, endpoint: http://a", "driver: s3, endpoint: http://b", False),
@@ -73,9 +73,9 @@ TWO = "dataset: {objects: 10, size: 1, prefix: 'bench-{round}-'}\nload: {threads
     ],
 )
 def test_targets_that_may_be_one_store_share_no_bucket(
-    one: str, other: str, is_shared: bool
+    settings: str, other: str, is_shared: bool
 ) -> None:
-    targets = f"targets: {{a: {{{one}}}, b: {{{other}}}}}\n"
+    targets = f"targets: {{a: {{{settings}}}, b: {{{other}}}}}\n"
     if is_shared:
         with pytest.raises(CampaignError) as refused:
             planned(targets + TWO + "phases: [put]\n")
@@ -100,8 +100,8 @@ def test_targets_that_may_be_one_store_share_no_bucket(
 def test_one_port_that_may_speak_both_apis_shares_no_bucket_that_stays(
     swift: str, more: str, is_shared: bool
 ) -> None:
-    one = "a: {driver: s3, endpoint: [http://o, http://s:1]}"
-    targets = f"targets: {{{one}, b: {{driver: swift, {swift}}}}}\n"
+    s3_target = "a: {driver: s3, endpoint: [http://o, http://s:1]}"
+    targets = f"targets: {{{s3_target}, b: {{driver: swift, {swift}}}}}\n"
     text = targets + TWO + "phases: [put]\n" + more
     if is_shared:
         with pytest.raises(CampaignError) as refused:

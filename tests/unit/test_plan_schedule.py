@@ -29,9 +29,9 @@ def test_without_a_schedule_there_is_one_start_now() -> None:
 
 def test_times_of_day_begin_with_the_next_one_and_are_all_kept() -> None:
     three_days = schedule(times=["20:00", "08:00", "14:00"], days=3)
-    found = starts(three_days, NINE)
-    assert len(found) == suites(three_days) == 9
-    assert [start.strftime("%d %H:%M") for start in found] == [
+    planned = starts(three_days, NINE)
+    assert len(planned) == suites(three_days) == 9
+    assert [start.strftime("%d %H:%M") for start in planned] == [
         "04 14:00", "04 20:00",
         "05 08:00", "05 14:00", "05 20:00",
         "06 08:00", "06 14:00", "06 20:00",
@@ -44,16 +44,16 @@ def test_a_start_that_is_due_now_is_taken() -> None:
 
 
 def test_a_distance_begins_now_and_fills_the_days() -> None:
-    found = starts(schedule(every="8h", days=2), NINE)
-    assert found == [NINE + number * timedelta(hours=8) for number in range(6)]
+    planned = starts(schedule(every="8h", days=2), NINE)
+    assert planned == [NINE + number * timedelta(hours=8) for number in range(6)]
 
 
 def test_times_of_day_stay_where_the_clocks_change() -> None:
     zurich = ZoneInfo("Europe/Zurich")
     evening = datetime(2026, 3, 28, 21, 0, tzinfo=zurich)
-    found = starts(schedule(times=["20:00"], days=2), evening)
-    assert [start.hour for start in found] == [20, 20]
-    assert [start.utcoffset() for start in found] == [timedelta(hours=2)] * 2
+    planned = starts(schedule(times=["20:00"], days=2), evening)
+    assert [start.hour for start in planned] == [20, 20]
+    assert [start.utcoffset() for start in planned] == [timedelta(hours=2)] * 2
 
 
 def test_a_start_without_a_time_zone_is_our_mistake() -> None:
@@ -97,7 +97,7 @@ def test_each_start_has_an_order_of_its_own_or_the_first_ones() -> None:
             if trial.is_measured:
                 threads = trial.document["case"]["parameters"]["threads"]
                 orders.setdefault(trial.suite, []).append(threads)
-        assert (len({tuple(one) for one in orders.values()}) == 1) is is_one
+        assert (len({tuple(order) for order in orders.values()}) == 1) is is_one
 
 
 def test_repairs_of_a_schedule_leave_the_numbers_of_later_starts_alone() -> None:

@@ -88,12 +88,12 @@ def test_free_ports_are_the_range_without_those_in_use(kernel: Path) -> None:
     put(kernel, "/proc/net/sockstat6", "TCP6: inuse 2\n")
     put(kernel, "/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
     put(kernel, "/proc/sys/net/ipv4/tcp_tw_reuse", "1\n")
-    found = values(sockets.Sockets())
-    assert found["tcp", "tcp_tw_reuse"] == 1
-    assert found["tcp", "in_use"] == 42
-    assert found["tcp", "time_wait"] == 1000
-    assert found["tcp", "ports"] == 28_232
-    assert found["tcp", "ports_left_min"] == 28_232 - 1_042
+    values_read = values(sockets.Sockets())
+    assert values_read["tcp", "tcp_tw_reuse"] == 1
+    assert values_read["tcp", "in_use"] == 42
+    assert values_read["tcp", "time_wait"] == 1000
+    assert values_read["tcp", "ports"] == 28_232
+    assert values_read["tcp", "ports_left_min"] == 28_232 - 1_042
 
 
 def test_tcp_counters_are_found_by_name_wherever_they_stand(kernel: Path) -> None:
@@ -106,8 +106,8 @@ def test_tcp_counters_are_found_by_name_wherever_they_stand(kernel: Path) -> Non
     netstat = "TcpExt: SyncookiesSent TCPTimeouts\nTcpExt: 0 5\nIpExt: InOctets\nIpExt: 1000\n"
     put(kernel, "/proc/net/netstat", netstat)
     put(kernel, "/proc/net/snmp6", "Ip6InReceives \t 3\nIp6InOctets \t 234\n")
-    found = values(tcp.Tcp())
-    assert found == {
+    values_read = values(tcp.Tcp())
+    assert values_read == {
         ("", "ip_received_bytes"): 1234,
         ("", "connections_opened"): 9,
         ("", "segments_repeated"): 7,
@@ -119,10 +119,10 @@ def test_tcp_counters_are_found_by_name_wherever_they_stand(kernel: Path) -> Non
 def test_a_card_whose_counter_touches_its_name_is_read(kernel: Path) -> None:
     numbers = " ".join(str(number) for number in range(100, 116))
     put(kernel, "/proc/net/dev", f"Inter-|\n face |\n  eth0:{numbers}\n")
-    found = values(network.Network())
-    assert found["eth0", "received_bytes"] == 100
-    assert found["eth0", "sent_bytes"] == 108
-    assert found["eth0", "sent_dropped"] == 111
+    values_read = values(network.Network())
+    assert values_read["eth0", "received_bytes"] == 100
+    assert values_read["eth0", "sent_bytes"] == 108
+    assert values_read["eth0", "sent_dropped"] == 111
 
 
 def test_partitions_and_idle_disks_are_left_out(
@@ -137,10 +137,10 @@ def test_partitions_and_idle_disks_are_left_out(
     for name in ("sda", "sdb"):
         (kernel / "block" / name).mkdir(parents=True)
     monkeypatch.setattr(disk, "BLOCK", kernel / "block")
-    found = values(disk.Disk())
-    assert {subject for subject, _ in found} == {"sda"}
-    assert found["sda", "read_bytes"] == 80 * 512
-    assert found["sda", "queued_ns"] == 14_000_000
+    values_read = values(disk.Disk())
+    assert {subject for subject, _ in values_read} == {"sda"}
+    assert values_read["sda", "read_bytes"] == 80 * 512
+    assert values_read["sda", "queued_ns"] == 14_000_000
 
 
 def test_limits_of_the_control_group_are_read_and_no_limit_is_no_row(
@@ -152,12 +152,12 @@ def test_limits_of_the_control_group_are_read_and_no_limit_is_no_row(
     put(kernel, "/group/memory.max", "max\n")
     put(kernel, "/group/memory.current", "4096\n")
     put(kernel, "/group/memory.events", "low 0\nhigh 2\nmax 0\noom 0\noom_kill 0\n")
-    found = values(cgroup.Cgroup())
-    assert found["", "cores_max"] == 1.5
-    assert found["", "throttled"] == 3
-    assert found["", "throttled_ns"] == 70_000
-    assert found["", "memory_events_high"] == 2
-    assert ("", "memory_bytes_max") not in found
+    values_read = values(cgroup.Cgroup())
+    assert values_read["", "cores_max"] == 1.5
+    assert values_read["", "throttled"] == 3
+    assert values_read["", "throttled_ns"] == 70_000
+    assert values_read["", "memory_events_high"] == 2
+    assert ("", "memory_bytes_max") not in values_read
 
 
 class Clock:
@@ -268,11 +268,11 @@ def test_controllers_of_version_1_are_read_too(
     put(kernel, "/older/memory/memory.usage_in_bytes", "4096\n")
     put(kernel, "/older/memory/memory.failcnt", "7\n")
     put(kernel, "/older/memory/memory.stat", "cache 1\nhierarchical_memory_limit 8192\n")
-    found = values(cgroup.Cgroup())
-    assert found["", "cores_max"] == 0.3
-    assert (found["", "throttled"], found["", "throttled_ns"]) == (4, 123)
+    values_read = values(cgroup.Cgroup())
+    assert values_read["", "cores_max"] == 0.3
+    assert (values_read["", "throttled"], values_read["", "throttled_ns"]) == (4, 123)
     memory = ("memory_bytes", "memory_bytes_max", "memory_events_max")
-    assert [found["", metric] for metric in memory] == [4096, 8192, 7]
+    assert [values_read["", metric] for metric in memory] == [4096, 8192, 7]
     put(kernel, "/older/memory/memory.stat", "hierarchical_memory_limit 9223372036854771712\n")
     assert ("", "memory_bytes_max") not in values(cgroup.Cgroup())
 
@@ -299,12 +299,12 @@ def test_packets_that_a_card_s_queue_drops_are_counted() -> None:
     )  # fmt: skip
     if done.returncode:
         pytest.skip(f"no such queue here: {done.stderr.strip()}")
-    found = dict(zip(*[iter(done.stdout.split())] * 2, strict=True))
-    assert int(found["send_queue_dropped"]) > 40
+    counters = dict(zip(*[iter(done.stdout.split())] * 2, strict=True))
+    assert int(counters["send_queue_dropped"]) > 40
 
 
 def test_a_shaper_on_a_card_is_the_speed_of_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = b'[{"kind":"tbf","dev":"eth9","root":true,"options":{"rate":12500000}},' + (
+    disciplines = b'[{"kind":"tbf","dev":"eth9","root":true,"options":{"rate":12500000}},' + (
         b'{"kind":"noqueue","dev":"lo","root":true,"options":{}},'
         b'{"kind":"netem","dev":"eth8","root":true,"options":{"rate":{"rate":125000}}},'
         b'{"kind":"tbf","dev":"eth7","root":true,"options":{"rate":"fast"}}, "tbf"]'
@@ -312,7 +312,7 @@ def test_a_shaper_on_a_card_is_the_speed_of_the_card(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         network.subprocess,
         "run",
-        lambda *_, **__: network.subprocess.CompletedProcess([], 0, stdout=told),
+        lambda *_, **__: network.subprocess.CompletedProcess([], 0, stdout=disciplines),
     )
     assert network.shaped_cards() == {"eth9": 1e8}
 

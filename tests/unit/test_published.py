@@ -64,8 +64,8 @@ def test_one_system_of_theflash_prints_its_own_times_only() -> None:
 def test_theflash_keeps_its_unequal_repetitions() -> None:
     account = published.find("theflash").account()
     counts: dict[tuple[str, object], int] = {}
-    for one in account.of(SECONDS):
-        key = (one.target, one.parameters["query"])
+    for measurement in account.of(SECONDS):
+        key = (measurement.target, measurement.parameters["query"])
         counts[key] = counts.get(key, 0) + 1
     assert len(counts) == 44
     assert counts["SSD", "Q12"] == 10
@@ -91,16 +91,24 @@ def test_the_damaged_copies_of_cern_are_kept_and_never_used() -> None:
 
 def test_the_call_outs_the_summary_and_the_issues_of_cern_are_shown() -> None:
     details = published.find("cern").details()
-    said = ("620 FILES/SEC", "CLIENT SOCKET CONSUMPTION", "118Hz", "Client memory limit")
-    for words in said:
+    words_shown = ("620 FILES/SEC", "CLIENT SOCKET CONSUMPTION", "118Hz", "Client memory limit")
+    for words in words_shown:
         assert words in details
 
 
 def test_a_blank_cell_of_cern_is_no_measurement() -> None:
     account = published.find("cern").account()
-    downloads = [one for one in account.of(RATE) if one.workload == "downloads of 4 KB"]
+    downloads = [
+        measurement
+        for measurement in account.of(RATE)
+        if measurement.workload == "downloads of 4 KB"
+    ]
     assert [download.threads for download in downloads] == [1, 4, 8, 12]
-    uploads = [one for one in account.of(RATE) if one.workload == "uploads of 10 MB"]
+    uploads = [
+        measurement
+        for measurement in account.of(RATE)
+        if measurement.workload == "uploads of 10 MB"
+    ]
     assert max(upload.threads or 0 for upload in uploads) == 100
     assert account.planned_threads == (1, 4, 8, 12, 16, 20, 24, 40, 70, 100, 150, 200)
     assert len(account.of(RATE)) == len(account.of(MEGABYTE_RATE)) == 36
@@ -113,7 +121,7 @@ def test_the_log_and_the_rates_of_datasafe_are_printed_byte_for_byte(name: str) 
 
 def test_skyhook_counts_each_figure_in_the_units_of_its_tool() -> None:
     account = published.find("skyhook").account()
-    rates = {one.threads: one.value for one in account.of(BYTE_RATE)}
+    rates = {measurement.threads: measurement.value for measurement in account.of(BYTE_RATE)}
     assert rates == {1: 350 * 2**20, 10: 950 * 2**20}
     ceilings = {ceiling.resource: ceiling for ceiling in account.ceilings}
     assert ceilings["network"].bytes_per_s == pytest.approx(951.25e6)
@@ -121,20 +129,23 @@ def test_skyhook_counts_each_figure_in_the_units_of_its_tool() -> None:
     assert ceilings["device"].bytes_per_s == 2540e6
     assert (ceilings["server"].count, ceilings["server"].bounds) == (4, "write")
     assert ceilings["server"].is_count_inferred
-    said = {(one.parameters["threads"], one.parameters["OSDs"]): one for one in account.hinted}
-    assert said.keys() == {(4, 4), (8, 4), (10, 1)}
-    assert said[10, 1].value == 475 * 2**20
+    hinted = {
+        (measurement.parameters["threads"], measurement.parameters["OSDs"]): measurement
+        for measurement in account.hinted
+    }
+    assert hinted.keys() == {(4, 4), (8, 4), (10, 1)}
+    assert hinted[10, 1].value == 475 * 2**20
     assert "* Min. Bandwidth: `6.5 Gb/s`" in rendered("skyhook")
     assert "`7.61 Gb/s` (951 MB/s)" in rendered("skyhook")
 
 
 @pytest.mark.parametrize("name", sorted(published.PUBLISHED))
 def test_every_report_names_its_source_and_shows_its_details(name: str) -> None:
-    one = published.find(name)
-    assert len(one.source) > 20
-    assert len(one.details()) > 100
-    assert one.account().name == name
-    assert all(measurement.place for measurement in one.account().measurements)
+    report = published.find(name)
+    assert len(report.source) > 20
+    assert len(report.details()) > 100
+    assert report.account().name == name
+    assert all(measurement.place for measurement in report.account().measurements)
 
 
 @pytest.mark.parametrize(
@@ -225,10 +236,10 @@ def test_one_report_compares_its_targets_and_one_of_them_can_be_named(
     text = run(capfd, "compare", "published:hummingbird@Swift", "published:hummingbird@Ceph")
     assert re.match(r"Ceph\b.*\bSwift\b", text)
     assert main(["compare", "published:hummingbird@Minio", "published:cern"]) == 1
-    said = capfd.readouterr().err
+    errors = capfd.readouterr().err
     for target in ("Hummingbird", "Ceph", "Swift"):
-        assert target in said
+        assert target in errors
     assert main(["compare", "published:cern"]) == 1
-    said = capfd.readouterr().err
-    assert "published:cern" in said
-    assert "loadstone compare A B" in said
+    errors = capfd.readouterr().err
+    assert "published:cern" in errors
+    assert "loadstone compare A B" in errors

@@ -52,12 +52,15 @@ def test_every_combination_is_run_in_every_loop() -> None:
     assert phases[:4] == [LOAD, LOAD, CHECK, CHECK]
     assert phases[-2:] == ["clean-up", "clean-up"]
     asked = [trial.document for trial in plan.trials if trial.phase == QUERY]
-    cases = [str((one["case"], one["block"])) for one in asked]
+    cases = [str((document["case"], document["block"])) for document in asked]
     assert len(set(cases)) == len(cases) == 2 * 2 * 2 * 2 * 3
-    assert [one["measured"] for one in asked] == [True] * len(asked)
-    blocks = [one["block"] for one in asked]
+    assert [document["measured"] for document in asked] == [True] * len(asked)
+    blocks = [document["block"] for document in asked]
     assert blocks == sorted(blocks)
-    orders = [[str(one["case"]) for one in asked if one["block"] == block] for block in (1, 2)]
+    orders = [
+        [str(document["case"]) for document in asked if document["block"] == block]
+        for block in (1, 2)
+    ]
     assert sorted(orders[0]) == sorted(orders[1])
     assert orders[0] != orders[1]
     assert len({trial.id for trial in plan.trials}) == len(plan.trials)
@@ -69,12 +72,12 @@ def test_each_stream_has_an_order_of_its_own_in_every_loop_the_same() -> None:
     assert QUERY not in phases
     asked = [trial.document for trial in plan.trials if trial.phase == STREAMS]
     assert len(asked) == 2 * 2 * 2 * 2 * 2
-    assert {one["measured"] for one in asked} == {True}
+    assert {document["measured"] for document in asked} == {True}
     by_count = {
         count: [
-            one["queries"]["streams"]
-            for one in asked
-            if one["case"]["parameters"]["streams"] == count
+            document["queries"]["streams"]
+            for document in asked
+            if document["case"]["parameters"]["streams"] == count
         ]
         for count in (1, 3)
     }
@@ -85,14 +88,14 @@ def test_each_stream_has_an_order_of_its_own_in_every_loop_the_same() -> None:
         assert len(first) == count
         assert all(sorted(order) == list(QUERY_NAMES) for order in first)
         assert len({tuple(order) for order in first}) == count
-    assert {one["stop"]["requests"] for one in asked} == {22, 66}
+    assert {document["stop"]["requests"] for document in asked} == {22, 66}
 
 
 def test_rounds_go_through_the_queries_of_one_target_after_another() -> None:
     plan = planned(CAMPAIGN.replace("cache: both", "cache: warm, order: rounds"))
     asked = [trial.document["case"] for trial in plan.trials if trial.phase == QUERY][:8]
-    assert [one["target"] for one in asked] == ["ssd"] * 4 + ["ceph"] * 4
-    assert [one["parameters"]["query"] for one in asked[:4]] == ["Q01", "Q06"] * 2
+    assert [case["target"] for case in asked] == ["ssd"] * 4 + ["ceph"] * 4
+    assert [case["parameters"]["query"] for case in asked[:4]] == ["Q01", "Q06"] * 2
 
 
 def test_one_engine_alone_reads_its_own_format() -> None:
@@ -107,12 +110,12 @@ def test_one_engine_alone_reads_its_own_format() -> None:
 
 
 def test_kept_tables_have_a_name_that_another_run_finds() -> None:
-    kept = {
+    places = {
         trial.document["queries"]["place"] for trial in planned(CAMPAIGN + "keep_data: true").trials
     }
-    assert kept == {"loadstone-tpch-0-01-parquet-1"}
-    own = planned()
-    assert {trial.document["queries"]["place"][-8:] for trial in own.trials} == {own.run[:8]}
+    assert places == {"loadstone-tpch-0-01-parquet-1"}
+    plan = planned()
+    assert {trial.document["queries"]["place"][-8:] for trial in plan.trials} == {plan.run[:8]}
 
 
 @pytest.mark.parametrize(
@@ -154,12 +157,19 @@ def test_an_engine_has_settings_and_a_name_of_its_own() -> None:
     engines = f"[{{spark: {settings}}}, {{spark: {{name: small}}}}, duckdb]"
     text = CAMPAIGN.replace("[duckdb, datafusion]", engines)
     asked = [trial.document for trial in planned(text).trials if trial.phase == QUERY]
-    found = {
-        one["case"]["parameters"]["engine"]: (one["queries"]["engine"], one["queries"]["settings"])
-        for one in asked
+    engine_of = {
+        document["case"]["parameters"]["engine"]: (
+            document["queries"]["engine"],
+            document["queries"]["settings"],
+        )
+        for document in asked
     }
-    told = {"master": "spark://m:7077", "conf": {"spark.x": "2", "spark.y": "true"}}
-    assert found == {"spark": ("spark", told), "small": ("spark", {}), "duckdb": ("duckdb", {})}
+    spark_settings = {"master": "spark://m:7077", "conf": {"spark.x": "2", "spark.y": "true"}}
+    assert engine_of == {
+        "spark": ("spark", spark_settings),
+        "small": ("spark", {}),
+        "duckdb": ("duckdb", {}),
+    }
     queries = parse_campaign(text, drivers=DRIVERS, environ={}).queries
     assert queries is not None
     assert Queries.model_validate(queries.model_dump(mode="json", by_alias=True)) == queries
@@ -168,14 +178,14 @@ def test_an_engine_has_settings_and_a_name_of_its_own() -> None:
 def test_a_server_has_the_tables_of_each_target_in_a_place_of_its_own() -> None:
     asked = "[{clickhouse: {url: 'http://h:8123', policies: {ceph: slow}}}, duckdb]"
     plan = planned(CAMPAIGN.replace("[duckdb, datafusion]", asked))
-    own = [trial.document["queries"] for trial in plan.trials if trial.phase == LOAD]
-    assert [(one["storage"], one["engine"]) for one in own] == [
+    loads = [trial.document["queries"] for trial in plan.trials if trial.phase == LOAD]
+    assert [(query["storage"], query["engine"]) for query in loads] == [
         ("server", "clickhouse_server"), ("parquet", None),
     ] * 2  # fmt: skip
-    assert [one["settings"].get("policy") for one in own] == [None, None, "slow", None]
-    assert len({one["place"] for one in own if one["storage"] == "server"}) == 2
+    assert [query["settings"].get("policy") for query in loads] == [None, None, "slow", None]
+    assert len({query["place"] for query in loads if query["storage"] == "server"}) == 2
     again = [trial.document["queries"]["place"] for trial in plan.trials if trial.phase == QUERY]
-    assert set(again) == {one["place"] for one in own}
+    assert set(again) == {query["place"] for query in loads}
     checked = {trial.document["queries"]["engine"] for trial in plan.trials if trial.phase == CHECK}
     assert checked == {"duckdb"}
 
@@ -253,8 +263,8 @@ def test_a_run_goes_on_to_the_query() -> None:
 
 def test_tables_that_a_run_loaded_are_left_until_it_removes_them() -> None:
     plan = [trial.document for trial in planned().trials]
-    loads = [one["id"] for one in plan if one["phase"] == LOAD]
-    cleaned = [one["id"] for one in plan if one["phase"] == "clean-up"]
+    loads = [document["id"] for document in plan if document["phase"] == LOAD]
+    cleaned = [document["id"] for document in plan if document["phase"] == "clean-up"]
     begun: dict[str, Mapping[str, Any]] = {name: {} for name in loads}
     assert [remain.target for remain in remains(plan, begun, DRIVERS)] == ["ssd", "ceph"]
     begun[cleaned[0]] = {"state": "finished", "failed": 0, "places_left": []}
@@ -273,13 +283,13 @@ def test_every_query_has_a_text_and_one_a_constant_of_its_scale() -> None:
 
 def test_answers_agree_within_what_engines_round() -> None:
     day = datetime.date(1995, 3, 1)
-    one = plain_answer([("A ", decimal.Decimal("10.50"), day, 1e12), (None, 2, day, 3.0)])
+    first = plain_answer([("A ", decimal.Decimal("10.50"), day, 1e12), (None, 2, day, 3.0)])
     two = plain_answer(
         [("A", 10.509, datetime.datetime(1995, 3, 1), 1e12 + 1e5), (None, 2, day, 3)]
     )
-    assert difference(one, two) is None
-    assert difference(one[::-1], two) is None, "ties may come in any order"
-    for wrong in (one[:1], [[*one[0], 1], one[1]], [["A", 10.52, *one[0][2:]], one[1]]):
+    assert difference(first, two) is None
+    assert difference(first[::-1], two) is None, "ties may come in any order"
+    for wrong in (first[:1], [[*first[0], 1], first[1]], [["A", 10.52, *first[0][2:]], first[1]]):
         assert difference(plain_answer(wrong), two) is not None
     wrong = str(difference([["x", 1]], [["y", 1]]))
     assert re.findall(r"\d+", wrong) == ["1", "1"]
@@ -299,13 +309,13 @@ def test_an_answer_of_a_file_has_numbers_where_the_engine_has_them(tmp_path: Pat
     (tmp_path / "q1.out").write_text(FILE)
     (tmp_path / "q02.out").write_text("a|b\n1\n")
     rows = read_answer_file(answer_file(tmp_path, "Q01"))
-    found = [["13", "Cust", 1234.504, "1995-03-01"], ["A", "B", None, "1995-03-02"]]
-    assert difference(found, like(rows, found)) is None
-    assert difference(found[::-1], like(rows, found[::-1])) is None
+    answer = [["13", "Cust", 1234.504, "1995-03-01"], ["A", "B", None, "1995-03-02"]]
+    assert difference(answer, like(rows, answer)) is None
+    assert difference(answer[::-1], like(rows, answer[::-1])) is None
     for column, value in ((0, "14"), (2, 1234.6), (2, None), (3, "1995-03-03")):
-        wrong = [[*found[0][:column], value, *found[0][column + 1 :]], found[1]]
+        wrong = [[*answer[0][:column], value, *answer[0][column + 1 :]], answer[1]]
         assert difference(wrong, like(rows, wrong)) is not None
-    assert difference(found[:1], like(rows, found)) == "1 rows, expected 2"
+    assert difference(answer[:1], like(rows, answer)) == "1 rows, expected 2"
     with pytest.raises(InputError, match=r"q02\.out.*columns"):
         read_answer_file(answer_file(tmp_path, "Q02"))
     with pytest.raises(InputError, match=r"Q22: .* q22\.out"):
@@ -315,8 +325,8 @@ def test_an_answer_of_a_file_has_numbers_where_the_engine_has_them(tmp_path: Pat
 def test_answers_of_files_need_no_engine() -> None:
     plan = planned(CAMPAIGN.replace("loops: 3", "loops: 1, answers: ./answers"))
     assert CHECK not in {trial.phase for trial in plan.trials}
-    own = [trial.document["queries"] for trial in plan.trials]
-    assert {(one["answers"], one["answer_files"]) for one in own} == {(None, "./answers")}
+    queries = [trial.document["queries"] for trial in plan.trials]
+    assert {(query["answers"], query["answer_files"]) for query in queries} == {(None, "./answers")}
     assert " queries.answers" in refused(CAMPAIGN.replace("loops: 3", "answers: Duck DB"))
 
 

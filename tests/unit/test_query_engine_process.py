@@ -86,7 +86,7 @@ class Worker:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "said"),
+    ("code", "kind", "message"),
     [
         ("import os; input(); os.kill(os.getpid(), 9)", "engine_died", "SIGKILL.*memory"),
         ('import sys; input(); sys.exit("out of luck")', "engine_died", "luck"),
@@ -100,17 +100,17 @@ class Worker:
     ],
 )
 def test_an_engine_that_gives_no_answer_says_why(
-    code: str, kind: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    code: str, kind: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     Worker(monkeypatch, tmp_path, code)
     with EngineProcess(lambda: True, ()) as process:
-        with pytest.raises(EngineError, match=said) as caught:
+        with pytest.raises(EngineError, match=message) as caught:
             process.ask(QUERY, QueryAnswer, 2_000_000_000)
         assert caught.value.outcome == kind
 
 
 @pytest.mark.parametrize(
-    ("kills", "kind", "said"),
+    ("kills", "kind", "message"),
     [
         ([4, 5], "out_of_memory", "a process"),
         ([4, 4], "engine_died", "no process"),
@@ -118,24 +118,28 @@ def test_an_engine_that_gives_no_answer_says_why(
     ],
 )
 def test_what_the_kernel_counts_tells_a_kill_for_memory_from_another(
-    kills: list[int | None], kind: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kills: list[int | None],
+    kind: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     Worker(monkeypatch, tmp_path, "import os; input(); os.kill(os.getpid(), 9)")
     monkeypatch.setattr(engine_process, "_memory_kills", lambda: kills.pop(0))
     with EngineProcess(lambda: True, ()) as process:
-        with pytest.raises(EngineError, match=said) as caught:
+        with pytest.raises(EngineError, match=message) as caught:
             process.ask(QUERY, QueryAnswer, 10**10)
         assert caught.value.outcome == kind
 
 
 def test_an_engine_that_gave_up_for_memory_is_known_by_its_words() -> None:
-    for said in (
+    for message in (
         "OutOfMemoryException: Out of Memory Error: could not allocate block of size 256.0 KiB",
         'Exception: DataFusion error: ResourcesExhausted("Resources exhausted: Failed")',
         "RuntimeError: Code: 241. DB::Exception: (total) memory limit … (MEMORY_LIMIT_EXCEEDED)",
         "Py4JJavaError: … java.lang.OutOfMemoryError: Java heap space",
     ):
-        assert outcome_of(said) == "out_of_memory"
+        assert outcome_of(message) == "out_of_memory"
     assert outcome_of("BinderException: no column named memory") == "engine_error"
 
 
@@ -180,9 +184,9 @@ def test_a_kept_engine_serves_the_next_trial_too_unless_it_died(
         other = ask("run", "spark two")
         assert ask("run") == second
         ask("run", "spark three", "spark ")
-        for one in (second, other):
+        for engine_process in (second, other):
             with pytest.raises(ProcessLookupError):
-                os.kill(int(one), 0)
+                os.kill(int(engine_process), 0)
         third = ask("run", "spark three")
     finally:
         engines.close()
@@ -220,12 +224,12 @@ def test_an_engine_that_dies_in_a_query_of_a_stream_fails_those_that_ran_and_no_
     with EngineProcess(lambda: True, ()) as process:
         assert streams.ask(process) == EngineUse(cpu_ns=1)
     assert streams.are_over
-    found = {(one.stream, one.query): one.outcome for one in streams.ended}
-    assert found == {
+    outcomes = {(query.stream, query.query): query.outcome for query in streams.ended}
+    assert outcomes == {
         (1, "Q01"): "ok", (1, "Q21"): "engine_died", (1, "Q06"): "ok",
         (2, "Q06"): "ok", (2, "Q01"): "engine_died", (3, "Q06"): "ok",
     }  # fmt: skip
-    assert "SIGKILL" in str(next(one.message for one in streams.ended if one.query == "Q21"))
+    assert "SIGKILL" in str(next(query.message for query in streams.ended if query.query == "Q21"))
 
 
 def test_a_query_that_takes_too_long_is_told_from_those_that_ended_with_it(
@@ -243,8 +247,8 @@ def test_a_query_that_takes_too_long_is_told_from_those_that_ended_with_it(
     with EngineProcess(lambda: True, ()) as process, pytest.raises(EngineError) as caught:
         streams.ask(process)
     streams.lose(caught.value, None)
-    found = {(one.stream, one.query): one.outcome for one in streams.ended}
-    assert found == {(1, "Q21"): "timeout", (2, "Q06"): "ok", (2, "Q01"): "engine_died"}
+    outcomes = {(query.stream, query.query): query.outcome for query in streams.ended}
+    assert outcomes == {(1, "Q21"): "timeout", (2, "Q06"): "ok", (2, "Q01"): "engine_died"}
 
 
 def test_what_fails_while_an_engine_is_warmed_fails_in_every_stream() -> None:
@@ -253,7 +257,7 @@ def test_what_fails_while_an_engine_is_warmed_fails_in_every_stream() -> None:
     assert streams.names_left == ["Q01"]
     streams.lose(EngineError("engine_error", "no such file"), None)
     assert streams.are_over
-    assert [one.outcome for one in streams.ended] == ["engine_died"] * 2 + ["engine_error"] * 2
+    assert [query.outcome for query in streams.ended] == ["engine_died"] * 2 + ["engine_error"] * 2
 
 
 @pytest.mark.parametrize("entry", ENGINES.values(), ids=list(ENGINES))

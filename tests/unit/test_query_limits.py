@@ -48,9 +48,9 @@ def test_a_limit_follows_from_what_was_measured(
 
 
 def test_evidence_has_both_rates_and_what_measured_the_bound() -> None:
-    found = times(0.2, 100 << 20, QueryBound(resource="storage", name="fio", bytes_per_s=1 << 30))
+    limited = times(0.2, 100 << 20, QueryBound(resource="storage", name="fio", bytes_per_s=1 << 30))
     for fact in ("0.1 of 2 ", "50 MiB/s of 1 GiB/s", "(fio)"):
-        assert fact in found.evidence
+        assert fact in limited.evidence
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_evidence_of_memory_has_what_was_seen() -> None:
 
 
 def test_a_query_that_ran_out_of_memory_is_limited_by_it() -> None:
-    found = times(0, None, by_block={}, failures={"out_of_memory": 2}, messages=("SIGKILL",))
-    assert (found.limit, found.evidence) == ("memory", "SIGKILL")
+    limited = times(0, None, by_block={}, failures={"out_of_memory": 2}, messages=("SIGKILL",))
+    assert (limited.limit, limited.evidence) == ("memory", "SIGKILL")
     assert times(0, None, by_block={}, failures={"engine_died": 2}, messages=("x",)).limit == ""
 
 
@@ -102,9 +102,9 @@ def test_latency_is_the_networks_where_a_ping_takes_half_of_a_small_read(
         latency_ns=read_us * 1000 if read_us else None,
     )  # fmt: skip
     wire = QueryBound(resource="network", name="ping", bytes_per_s=900e6, latency_ns=ping_us * 1000)
-    found = times(0.2, 100_000_000, disk, wire)
-    assert found.limit == limit
-    assert f"{ping_us} µs" in found.evidence
+    limited = times(0.2, 100_000_000, disk, wire)
+    assert limited.limit == limit
+    assert f"{ping_us} µs" in limited.evidence
 
 
 def probe(path: str, rate: float, **more: object) -> dict[str, object]:
@@ -128,10 +128,10 @@ def test_a_probe_bounds_the_targets_whose_paths_lie_below_its_mount() -> None:
         "n0": {"probes": [probe("/data", 1e6), {"kind": "mount", "path": "/data", "failed": "x"}]},
         "n1": {"probes": [probe("/data/", 3e6), probe("/mnt", 9e9)]},
     }
-    found = bounds_of_targets(run_of(targets, nodes))
-    assert [one.bytes_per_s for one in found["a"]] == [3e6]
-    assert "n1" in found["a"][0].name
-    assert (found["b"], found["s3"]) == ((), ())
+    bounds = bounds_of_targets(run_of(targets, nodes))
+    assert [bound.bytes_per_s for bound in bounds["a"]] == [3e6]
+    assert "n1" in bounds["a"][0].name
+    assert (bounds["b"], bounds["s3"]) == ((), ())
 
 
 def path_to(gbit: float, address: str, ping_ms: float = 0.2) -> dict[str, Any]:
@@ -147,13 +147,16 @@ def test_the_network_to_the_client_bounds_what_other_hosts_serve() -> None:
         "s3": {"endpoints": ["http://10.0.0.12:7480"]},
         "here": {"endpoints": ["http://127.0.0.1:7480"]},
     }
-    one, two, me = "10.0.0.11", "10.0.0.12", "10.0.0.9"
+    one_host, two, me = "10.0.0.11", "10.0.0.12", "10.0.0.9"
     nodes = {
         "one": {"host": "one.a", "paths": {"me": path_to(8, me), "two": path_to(99, two)}},
-        "two": {"host": "two.a", "paths": {"me": path_to(4, me, 0.7), "one": path_to(99, one)}},
-        "me": {"host": None, "paths": {"one": path_to(1, one), "two": {"failed": "x"}}},
+        "two": {
+            "host": "two.a",
+            "paths": {"me": path_to(4, me, 0.7), "one": path_to(99, one_host)},
+        },
+        "me": {"host": None, "paths": {"one": path_to(1, one_host), "two": {"failed": "x"}}},
     }
-    found = bounds_of_targets(
+    bounds = bounds_of_targets(
         run_of(
             targets,
             nodes,
@@ -163,8 +166,8 @@ def test_the_network_to_the_client_bounds_what_other_hosts_serve() -> None:
             {"target": "here", "target_on_own_host": True},
         )
     )
-    assert found["disk"] == found["here"] == ()
-    [cephfs], [s3] = found["cephfs"], found["s3"]
+    assert bounds["disk"] == bounds["here"] == ()
+    [cephfs], [s3] = bounds["cephfs"], bounds["s3"]
     assert (cephfs.resource, cephfs.bytes_per_s, cephfs.latency_ns) == ("network", 1e9, 0.2e6)
     assert (s3.bytes_per_s, s3.latency_ns) == (0.5e9, 0.7e6)
     assert re.search(r"\btwo\b.*\bme\b", s3.name)

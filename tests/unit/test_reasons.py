@@ -32,35 +32,37 @@ def with_reasons(findings: Findings, *failed: int) -> Findings:
     ]
     verdicts += [None] * (len(findings.rounds) - len(failed))
     rounds = zip(findings.rounds, verdicts, strict=True)
-    return replace(findings, rounds=tuple(replace(one, verdict=own) for one, own in rounds))
+    return replace(
+        findings, rounds=tuple(replace(cell, verdict=verdict) for cell, verdict in rounds)
+    )
 
 
 def test_reasons_that_differ_in_numbers_are_one_with_ranges(sweep: Findings) -> None:
-    (found,) = reasons_of(with_reasons(sweep, 22, 7, 103))
-    assert "7 to 103 of 1,204 " in found.reason
-    assert found.evidence.startswith("errors 0.00581 to 0.0855 (")
-    assert len(found.cases) == 3
+    (reason,) = reasons_of(with_reasons(sweep, 22, 7, 103))
+    assert "7 to 103 of 1,204 " in reason.reason
+    assert reason.evidence.startswith("errors 0.00581 to 0.0855 (")
+    assert len(reason.cases) == 3
 
 
 def test_one_result_has_its_own_numbers(sweep: Findings) -> None:
-    (found,) = reasons_of(with_reasons(sweep, 22))
-    assert found.reason.startswith("22 of 1,204 ")
+    (reason,) = reasons_of(with_reasons(sweep, 22))
+    assert reason.reason.startswith("22 of 1,204 ")
 
 
 def test_evidence_of_another_kind_is_not_merged(sweep: Findings) -> None:
-    found = with_reasons(sweep, 22, 7)
-    first, second, *others = found.rounds
+    findings = with_reasons(sweep, 22, 7)
+    first, second, *others = findings.rounds
     assert second.verdict is not None
     late = replace(second.verdict, evidence=(Evidence(metric="late", value=3.0),))
     rounds = (first, replace(second, verdict=late), *others)
-    (reason,) = reasons_of(replace(found, rounds=rounds))
+    (reason,) = reasons_of(replace(findings, rounds=rounds))
     assert reason.evidence.startswith("errors 0.0183 (")
 
 
 def test_a_round_is_named_where_there_are_several(sweep: Findings) -> None:
-    (found,) = reasons_of(with_reasons(sweep, *range(1, len(sweep.rounds) + 1)))
-    assert not [name for name in found.cases if "round" in name]
-    assert found.more == len(sweep.rounds) - CASES_MAX
+    (reason,) = reasons_of(with_reasons(sweep, *range(1, len(sweep.rounds) + 1)))
+    assert not [name for name in reason.cases if "round" in name]
+    assert reason.more == len(sweep.rounds) - CASES_MAX
     later = replace(sweep, rounds=(*sweep.rounds[:1], replace(sweep.rounds[1], round=2)))
-    (found,) = reasons_of(with_reasons(later, 1, 2))
-    assert all("round" in name for name in found.cases)
+    (reason,) = reasons_of(with_reasons(later, 1, 2))
+    assert all("round" in name for name in reason.cases)

@@ -53,16 +53,16 @@ def test_why_a_clean_up_left_a_place_is_told_with_the_place() -> None:
     for kind in ("hidden", "other_objects"):
         summary = {**left(kind), "started_unix_ns": 2}
         begun = {put["id"]: {"started_unix_ns": 1}, clean_up["id"]: summary}
-        (one,) = remains(plan, begun, DRIVERS)
-        assert (one.reasons, one.has_versions) == (("why",), kind == "hidden")
-    (one,) = remains(plan, {put["id"]: {}}, DRIVERS)
-    assert (one.reasons, one.has_versions) == ((), False)
+        (left_dataset,) = remains(plan, begun, DRIVERS)
+        assert (left_dataset.reasons, left_dataset.has_versions) == (("why",), kind == "hidden")
+    (left_dataset,) = remains(plan, {put["id"]: {}}, DRIVERS)
+    assert (left_dataset.reasons, left_dataset.has_versions) == ((), False)
 
 
 def test_places_that_were_not_there_count_as_gone() -> None:
-    told = account({**GONE, "buckets_deleted": ["b"], "buckets_absent": ["a"]})
-    assert "10 objects" in told
-    assert "2 buckets" in told
+    text = account({**GONE, "buckets_deleted": ["b"], "buckets_absent": ["a"]})
+    assert "10 objects" in text
+    assert "2 buckets" in text
 
 
 def test_what_is_left_is_told_with_kind_reason_and_count() -> None:
@@ -70,9 +70,9 @@ def test_what_is_left_is_told_with_kind_reason_and_count() -> None:
     assert all(part in line for part in ('"a"', "other_objects", "why", "1,000 objects"))
     (line,) = left_behind({**GONE, "failed": 1})
     assert line == "1 request failed"
-    told = account(left("error", objects=1))
-    assert "10 objects" in told
-    assert "1 bucket " in told
+    text = account(left("error", objects=1))
+    assert "10 objects" in text
+    assert "1 bucket " in text
 
 
 def test_plans_of_earlier_builds_and_of_other_tools_are_read() -> None:
@@ -80,10 +80,10 @@ def test_plans_of_earlier_builds_and_of_other_tools_are_read() -> None:
     for document in plan:
         del document["ownership"], document["ticket_base"]
     begun: dict[str, Any] = {document["id"]: {} for document in plan}
-    (one,) = remains(plan, begun, DRIVERS)
+    (left_dataset,) = remains(plan, begun, DRIVERS)
     mix = next(document for document in plan if len(document["mix"]) == 2)
     first = 10 + int(mix["id"]) * beyond.BEYOND_MAX
-    assert one.clean_up["ownership"]["written"] == [[first, first + beyond.BEYOND_MAX]]
+    assert left_dataset.clean_up["ownership"]["written"] == [[first, first + beyond.BEYOND_MAX]]
     foreign = {**plan[0], "target": {"name": "x", "driver": "warp"}, "dataset": None}
     assert remains([foreign], begun, DRIVERS) == []
     assert unknown_drivers([foreign, *plan], DRIVERS) == ["warp"]

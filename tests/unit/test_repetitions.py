@@ -54,13 +54,13 @@ def test_a_run_with_repetition_is_told_how_many_more(tmp_path: Path) -> None:
         for number, rate in enumerate((90.0, 100.0, 112.0))
     ]
     repeated = replace(cell, trials=("0", "1", "2"), trial_rates=tuple(rates))
-    (one,) = advise([repeated], [replace(repeated, iteration=1)], {})
-    assert one.half_width > HALF_WIDTH
-    assert f" {one.blocks} blocks" in describe(one, of=1)
+    (advice,) = advise([repeated], [replace(repeated, iteration=1)], {})
+    assert advice.half_width > HALF_WIDTH
+    assert f" {advice.blocks} blocks" in describe(advice, of=1)
 
 
 def test_the_report_says_it(tmp_path: Path) -> None:
     findings = analyse(read_run(synthetic_run.write_sweep(tmp_path / "run")))
-    (said,) = [finding for finding in findings.findings if finding.rule == "repetitions"]
-    assert "±5%" in said.statement
-    assert len(said.evidence) == len(findings.rounds)
+    (advice,) = [finding for finding in findings.findings if finding.rule == "repetitions"]
+    assert "±5%" in advice.statement
+    assert len(advice.evidence) == len(findings.rounds)

@@ -44,8 +44,8 @@ def sweep(tmp_path_factory):
 
 def rendered_findings(findings):
     """Findings without what the rules say: their words are theirs, and tested with them."""
-    kept = tuple(finding for finding in findings.findings if finding.rule in {*LABELS, "NOT RUN"})
-    return dataclasses.replace(findings, findings=kept)
+    shown = tuple(finding for finding in findings.findings if finding.rule in {*LABELS, "NOT RUN"})
+    return dataclasses.replace(findings, findings=shown)
 
 
 @pytest.fixture(params=["rounds", "sweep"])

@@ -79,13 +79,16 @@ def test_what_the_charts_draw_is_what_the_analysis_found(page, run):
     answer = answer_of(findings)
     drawn = data_of(page)
     assert len(drawn["results"]) == len(answer.results) > 0
-    for shown, one in zip(drawn["results"], answer.results, strict=True):
-        assert (shown["target"], shown["n"]) == (one.target, len(one.trial_rates))
-        assert shown["rate"] == pytest.approx(one.requests_per_s, rel=1e-4)
-        assert (shown["low"] is not None, shown["standing"]) == (one.rate.is_interval, one.standing)
-        assert shown["p99"] == one.headline.quantiles["p99"]
+    for shown, result in zip(drawn["results"], answer.results, strict=True):
+        assert (shown["target"], shown["n"]) == (result.target, len(result.trial_rates))
+        assert shown["rate"] == pytest.approx(result.requests_per_s, rel=1e-4)
+        assert (shown["low"] is not None, shown["standing"]) == (
+            result.rate.is_interval,
+            result.standing,
+        )
+        assert shown["p99"] == result.headline.quantiles["p99"]
         assert shown["trial_rates"] == pytest.approx(
-            [rate.requests_per_s for rate in one.trial_rates], rel=1e-4
+            [rate.requests_per_s for rate in result.trial_rates], rel=1e-4
         )
     assert len(drawn["timelines"]) == len(findings.timelines)
     assert len(drawn["rounds"]) == (12 if run.name == "hummingbird-4k" else 0)

@@ -36,10 +36,10 @@ def campaign(loadgen: FakeLoadgen, monkeypatch: pytest.MonkeyPatch) -> Campaign:
     loadgen.seconds = 1
     loadgen.makes = {trial: [PLACE] for trial in TRIALS}
     loadgen.behave["0001"] = lambda control: FAILED
-    found = runner.circumstances()
+    circumstances = runner.circumstances()
     # Neither changes what is written, and both take most of the time.
     monkeypatch.setattr(
-        runner, "circumstances", lambda: {**found, "started": runner.now().isoformat()}
+        runner, "circumstances", lambda: {**circumstances, "started": runner.now().isoformat()}
     )
     monkeypatch.setattr(session, "_print_report", lambda folder, form, **options: None)
     return parse_campaign(CAMPAIGN)
@@ -109,7 +109,9 @@ def check_going_on(
     ]
     if MADE in crash.marks and "0001" not in whole:
         # What may be on the target is the run's own for all that is left of it.
-        assert all(PLACE in one["ownership"]["adopt"] for one in loadgen.documents), crash.how
+        assert all(PLACE in document["ownership"]["adopt"] for document in loadgen.documents), (
+            crash.how
+        )
     run = read_run(folder)
     assert (run.state, run.altered) == ("finished", ()), crash.how
     assert [(record.id, record.labels) for record in run.records] == [(id_, ()) for id_ in TRIALS]
@@ -122,7 +124,7 @@ def is_nothing(folder: Path) -> bool:
 
 
 @pytest.fixture
-def found(tmp_path: Path, campaign: Campaign, loadgen: FakeLoadgen) -> list[Crash]:
+def crashes_found(tmp_path: Path, campaign: Campaign, loadgen: FakeLoadgen) -> list[Crash]:
     """What crashes leave of a run, and of its resumption after the crash that left most to do."""
     first = crashes_of(
         tmp_path / "first", loadgen, lambda folder: session.measure(campaign, folder)
@@ -144,9 +146,9 @@ def found(tmp_path: Path, campaign: Campaign, loadgen: FakeLoadgen) -> list[Cras
 
 
 def test_no_crash_loses_or_doubles_a_finished_trial(
-    found: list[Crash], tmp_path: Path, campaign: Campaign, loadgen: FakeLoadgen
+    crashes_found: list[Crash], tmp_path: Path, campaign: Campaign, loadgen: FakeLoadgen
 ) -> None:
-    for number, crash in enumerate(found):
+    for number, crash in enumerate(crashes_found):
         crash.put(tmp_path / f"{number}")
         whole = check_reading(crash, tmp_path / f"{number}/run")
         if not crash.is_reordered:
@@ -156,9 +158,9 @@ def test_no_crash_loses_or_doubles_a_finished_trial(
 
 @pytest.mark.long(cpu_s=30)
 def test_a_run_goes_on_after_every_order_of_syncs(
-    found: list[Crash], tmp_path: Path, campaign: Campaign, loadgen: FakeLoadgen
+    crashes_found: list[Crash], tmp_path: Path, campaign: Campaign, loadgen: FakeLoadgen
 ) -> None:
-    for number, crash in enumerate(found):
+    for number, crash in enumerate(crashes_found):
         crash.put(tmp_path / f"{number}")
         whole = check_reading(crash, tmp_path / f"{number}/run")
         check_going_on(crash, tmp_path / f"{number}/run", whole, campaign, loadgen)

@@ -160,7 +160,7 @@ def test_what_does_not_fit_together_is_an_error_and_no_crash(
     # As if what is missing here had been forgotten.
     monkeypatch.setattr(reading, "check_judged", lambda path, document: None)
     documents: dict[Path, Callable[[Any], Any]] = {
-        path: lambda one: one["trial"] for path in (run / "trials").glob("*.json")
+        path: lambda document: document["trial"] for path in (run / "trials").glob("*.json")
     }
     for path, trial_of in documents.items():
         document = json.loads(path.read_text())
@@ -193,5 +193,5 @@ def test_a_document_to_be_shown_steers_no_terminal_however_it_is_written(
     written = layout.read_json(path)
     shown = layout.read_plain(path)
     assert shown == layout.plain(written)
-    texts = [*shown, *(one for one in shown.values() if isinstance(one, str))]
+    texts = [*shown, *(text for text in shown.values() if isinstance(text, str))]
     assert all(text.isprintable() for text in texts)

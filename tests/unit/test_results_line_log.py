@@ -65,14 +65,14 @@ def test_no_flipped_bit_of_a_log_passes_unseen(
     path = tmp_path / "log"
     for content in flipped(written(path)):
         path.write_bytes(content)
-        found = read_lines(path, KIND, KEYS)
-        assert found.is_damaged, content
-        assert all(entry in ENTRIES for entry in found.entries), content
+        lines = read_lines(path, KIND, KEYS)
+        assert lines.is_damaged, content
+        assert all(entry in ENTRIES for entry in lines.entries), content
         # Nor is it made whole by what is written next, or takes it along.
         append_line(path.parent, path.name, {"trial": "0004"})
         after = read_lines(path, KIND, KEYS)
         assert after.is_damaged, content
-        assert after.entries == (*found.entries, {"trial": "0004"}), content
+        assert after.entries == (*lines.entries, {"trial": "0004"}), content
 
 
 def test_a_log_that_was_cut_off_anywhere_is_whole_up_to_there(tmp_path: Path) -> None:

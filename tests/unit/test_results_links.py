@@ -22,7 +22,7 @@ from tests.unit.fake_loadgen import FakeLoadgen
 from tests.unit.sample_runs import document, manifest
 from tests.unit.test_gate import keep_gate
 from tests.unit.test_results_crash_points import campaign as campaign  # a fixture
-from tests.unit.test_results_crash_points import found as found  # a fixture
+from tests.unit.test_results_crash_points import crashes_found as crashes_found  # a fixture
 
 KINDS = ("link", "dangling link", "hard link", "pipe")
 
@@ -56,14 +56,14 @@ def state(folder: Path) -> dict[str, bytes | None]:
 
 
 def test_no_run_is_gone_on_with_or_cleaned_up_through_a_link(
-    found: list[Crash],
+    crashes_found: list[Crash],
     tmp_path: Path,
     campaign: Campaign,
     loadgen: FakeLoadgen,
 ) -> None:
     draw = random.Random(32)
-    begun = [crash for crash in found if f"run/{MANIFEST}" in crash.tree]
-    names = {name for crash in found for name in crash.tree if name != "run"}
+    begun = [crash for crash in crashes_found if f"run/{MANIFEST}" in crash.tree]
+    names = {name for crash in crashes_found for name in crash.tree if name != "run"}
     files = {name for name in names if not durable.is_draft(name)}
     # Drafts of earlier builds had names that everybody could know.
     drafts = {f"{name}.tmp" for name in files}

@@ -79,7 +79,7 @@ def test_a_file_of_others_is_replaced_when_that_is_allowed(
     path.write_bytes(written + THEIRS)
     assert main([*command, "-o", "campaign.yaml"]) == 1
     assert path.read_bytes() == written + THEIRS
-    assert sorted(one.name for one in here.iterdir()) == ["campaign.yaml", "rr"]
+    assert sorted(path.name for path in here.iterdir()) == ["campaign.yaml", "rr"]
 
 
 def test_of_a_folder_of_charts_all_are_written_or_none(here: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_run_keeps_control_characters_and_shows_none(tmp_path: Path) -> None:
     shown = read_run(path)
     texts = shown.name + shown.manifest["plan"][0]["dataset"]["object_prefix"]
     assert "[2J" in texts
-    assert not any(one in texts for one in "\x1b\u202e\r")
+    assert not any(character in texts for character in "\x1b\u202e\r")
 
 
 def test_a_credential_that_an_early_version_kept_in_a_header_is_shown_nowhere(
@@ -101,9 +101,9 @@ def test_streams_that_outlived_a_kill_go_when_the_run_goes_on(tmp_path: Path) ->
         writer.begin_trial(document(2)).close()
     for kind in ("trials", "probes"):
         (path / kind / "0001.arrows").write_bytes(b"as if killed right behind the record")
-    kept = {file: file.read_bytes() for file in path.rglob("0001.*") if file.suffix != ".arrows"}
+    before = {file: file.read_bytes() for file in path.rglob("0001.*") if file.suffix != ".arrows"}
     RunWriter.reopen(path).close()
-    assert {file: file.read_bytes() for file in path.rglob("0001.*")} == kept
+    assert {file: file.read_bytes() for file in path.rglob("0001.*")} == before
     # The other one has not ended: its stream is all that there is of it.
     assert (path / "trials" / "0002.arrows").exists()
 
@@ -153,13 +153,13 @@ def test_a_stream_cut_at_any_byte_yields_its_whole_batches(tmp_path: Path) -> No
         trial.close()
     stream = tmp_path / "run" / "trials" / "0001.arrows"
     whole = stream.read_bytes()
-    seen = set()
+    lengths = set()
     for size in range(0, len(whole), 7):
         stream.write_bytes(whole[:size])
         seconds = read_run(tmp_path / "run").records[0].intervals["second"]
         assert seconds == list(range(len(seconds)))
-        seen.add(len(seconds))
-    assert seen == {0, 1, 2, 3}
+        lengths.add(len(seconds))
+    assert lengths == {0, 1, 2, 3}
 
 
 def test_an_interrupted_trial_keeps_its_summary_and_is_not_finished(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_resumed_run_replaces_the_partial_trial_and_keeps_the_finished(tmp_pat
         trial.write_intervals(interval(0))
         trial.write_probes(probe_values(0))
         trial.interrupt({"state": "interrupted"})
-    kept = (tmp_path / "run" / "trials" / "0001.parquet").read_bytes()
+    before = (tmp_path / "run" / "trials" / "0001.parquet").read_bytes()
     with RunWriter.reopen(tmp_path / "run") as writer:
         assert writer.finished == {"0001"}
         with pytest.raises(ResultError, match=r"0001.*finished already"):
@@ -193,7 +193,7 @@ def test_a_resumed_run_replaces_the_partial_trial_and_keeps_the_finished(tmp_pat
     assert run.state == "finished"
     assert [(record.id, record.labels) for record in run.records] == [("0001", ()), ("0002", ())]
     assert run.records[1].intervals.num_rows == 4
-    assert (tmp_path / "run" / "trials" / "0001.parquet").read_bytes() == kept
+    assert (tmp_path / "run" / "trials" / "0001.parquet").read_bytes() == before
     assert not list((tmp_path / "run").rglob("*.arrows"))
     assert not list((tmp_path / "run").rglob("*.partial.json"))
 

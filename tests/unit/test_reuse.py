@@ -24,8 +24,8 @@ prepare: never
 WANTED = planned(TEXT).trials[0].document
 
 
-def kept(**changes: Any) -> StoredDataset:
-    one = StoredDataset(
+def stored(**changes: Any) -> StoredDataset:
+    original = StoredDataset(
         target="store",
         driver="s3",
         workloads=frozenset({WANTED["case"]["workload"]}),
@@ -33,21 +33,21 @@ def kept(**changes: Any) -> StoredDataset:
         round_number=1,
         is_full=True,
     )
-    dataset = {**one.dataset, **changes.pop("dataset", {})}
-    return replace(one, **changes, dataset=dataset)
+    dataset = {**original.dataset, **changes.pop("dataset", {})}
+    return replace(original, **changes, dataset=dataset)
 
 
-def reused(*found: StoredDataset) -> Reused:
-    targets = frozenset(one.target for one in found)
-    return Reused(name="kept", run="f" * 32, seed=1, datasets=found, targets=targets)
+def reused(*datasets: StoredDataset) -> Reused:
+    targets = frozenset(stored_dataset.target for stored_dataset in datasets)
+    return Reused(name="kept", run="f" * 32, seed=1, datasets=datasets, targets=targets)
 
 
 def test_the_dataset_of_the_same_target_and_workload_is_taken() -> None:
-    other = kept(target="other", dataset={"bucket_prefix": "wrong-"})
-    elsewhere = kept(workloads=frozenset({"else"}), dataset={"bucket_prefix": "wrong-"})
-    found = reused(other, elsewhere, kept()).dataset_for(WANTED)
-    assert isinstance(found, dict)
-    assert (found["bucket_prefix"], found["version"]) == ("there-", 3)
+    other = stored(target="other", dataset={"bucket_prefix": "wrong-"})
+    elsewhere = stored(workloads=frozenset({"else"}), dataset={"bucket_prefix": "wrong-"})
+    dataset = reused(other, elsewhere, stored()).dataset_for(WANTED)
+    assert isinstance(dataset, dict)
+    assert (dataset["bucket_prefix"], dataset["version"]) == ("there-", 3)
     # A run that had no target of this name has one dataset that can be meant.
     assert isinstance(reused(other).dataset_for(WANTED), dict)
 
@@ -58,29 +58,29 @@ def test_the_dataset_of_the_same_target_and_workload_is_taken() -> None:
         {"driver": "swift"},
         {"round_number": 2},
         {"is_full": False},
-        *({"dataset": one} for one in (
+        *({"dataset": changed} for changed in (
             {"object_prefix": "mine-"}, {"encryption": "aes-gcm"}, {"compressible": 0.5},
             {"duplicate": 0.5}, {"buckets": 2},
         )),
     ],
 )  # fmt: skip
 def test_a_dataset_that_differs_or_is_not_whole_is_refused(changes: dict[str, Any]) -> None:
-    assert isinstance(reused(kept(**changes)).dataset_for(WANTED), KeyMistake)
+    assert isinstance(reused(stored(**changes)).dataset_for(WANTED), KeyMistake)
 
 
 def test_of_several_that_fit_none_is_taken_and_all_are_named() -> None:
-    two = [kept(target=name, dataset={"bucket_prefix": f"{name}-"}) for name in "ab"]
-    found = reused(*two).dataset_for(WANTED)
-    assert isinstance(found, KeyMistake)
-    assert all(f"target {one.target} " in found.allowed for one in two)
+    two = [stored(target=name, dataset={"bucket_prefix": f"{name}-"}) for name in "ab"]
+    refusal = reused(*two).dataset_for(WANTED)
+    assert isinstance(refusal, KeyMistake)
+    assert all(f"target {stored_dataset.target} " in refusal.allowed for stored_dataset in two)
 
 
 def test_objects_beside_those_of_others_are_found_again() -> None:
     run = "f" * 32
-    beside = kept(dataset={"object_prefix": f"bench-{run[:8]}-"})
-    found = reused(beside).dataset_for(WANTED)
-    assert isinstance(found, dict)
-    assert found["object_prefix"] == f"bench-{run[:8]}-"
+    beside = stored(dataset={"object_prefix": f"bench-{run[:8]}-"})
+    dataset = reused(beside).dataset_for(WANTED)
+    assert isinstance(dataset, dict)
+    assert dataset["object_prefix"] == f"bench-{run[:8]}-"
 
 
 def plan_on_kept(phases: str) -> Plan:
@@ -89,7 +89,7 @@ def plan_on_kept(phases: str) -> Plan:
         drivers=DRIVERS,
         environ={},
     )
-    return make_plan(campaign, DRIVERS, "0" * 32, {"store": reused(kept())})
+    return make_plan(campaign, DRIVERS, "0" * 32, {"store": reused(stored())})
 
 
 def test_what_a_phase_deletes_of_kept_objects_no_later_phase_reads() -> None:

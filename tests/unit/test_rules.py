@@ -53,12 +53,18 @@ def test_a_rule_is_one_function_and_one_row(run: Run, monkeypatch: pytest.Monkey
     monkeypatch.setitem(rules._BY_ID, TOY.id, TOY)
     monkeypatch.setattr(trial_findings, "find_missing", find_odd_trials)
     findings = analyse(run)
-    (found,) = [finding for finding in findings.findings if finding.rule == "toy"]
-    assert (found.severity, found.effect, found.do) == (TOY.severity, TOY.effect, TOY.do)
-    assert set(found.cases) == {trial.trial for trial in findings.trials if int(trial.trial) % 2}
+    (toy_finding,) = [finding for finding in findings.findings if finding.rule == "toy"]
+    assert (toy_finding.severity, toy_finding.effect, toy_finding.do) == (
+        TOY.severity,
+        TOY.effect,
+        TOY.do,
+    )
+    assert set(toy_finding.cases) == {
+        trial.trial for trial in findings.trials if int(trial.trial) % 2
+    }
     for name in ("terminal", "markdown", "html", "json"):
         content = REPORTS[name].render(run, findings, Options(is_full=True)).decode()
-        assert found.statement in content, name
+        assert toy_finding.statement in content, name
 
 
 def test_every_row_says_what_it_says_means_and_asks_for() -> None:
@@ -106,12 +112,12 @@ def test_what_voids_and_bounds_a_number_follows_from_the_table() -> None:
 
 def test_what_a_finding_covers_is_not_said_again() -> None:
     state = Finding(rule="cluster-state", statement="")
-    found = by_severity(
+    shown = by_severity(
         [Finding(rule="UNHEALTHY", statement=""), Finding(rule="SHORT", statement="")]
     )
-    assert len(found) == 2
-    kept = by_severity([*found, state])
-    assert [one.rule for one in kept] == ["cluster-state", "SHORT"]
+    assert len(shown) == 2
+    shown_with_state = by_severity([*shown, state])
+    assert [finding.rule for finding in shown_with_state] == ["cluster-state", "SHORT"]
 
 
 def test_a_label_of_another_tool_stands_for_itself() -> None:

@@ -63,15 +63,15 @@ def test_users_do_what_the_published_sequence_did() -> None:
 
 def overwrites(steps: Sequence[users.UserStep]) -> int:
     there: set[tuple[str, int, str | None]] = set()
-    found = 0
+    overwritten = 0
     for step in steps:
         who = (step.user,) if step.action == "WRITE" else step.holders
-        own = {(step.space, one, step.name) for one in who}
-        found += len(own & there)
-        there |= own
+        written = {(step.space, user, step.name) for user in who}
+        overwritten += len(written & there)
+        there |= written
         if step.action == "DELETE":
             there.remove((step.space, step.user, step.name))
-    return found
+    return overwritten
 
 
 def test_every_copy_is_the_same_sequence_under_its_own_prefix() -> None:
@@ -83,9 +83,13 @@ def test_every_copy_is_the_same_sequence_under_its_own_prefix() -> None:
          if action.session == copy] for copy in (1, 2, 3)
     ]  # fmt: skip
     assert copies[0] == copies[1] == copies[2]
-    found = check(actions, "users")
-    assert (found.requests.first_sessions, found.requests.last_sessions) == (1, 3)
-    assert found.expected.lists == found.expected.lists_checked == 3 * 281 + 3 * 10 * 2
+    checked_script = check(actions, "users")
+    assert (checked_script.requests.first_sessions, checked_script.requests.last_sessions) == (1, 3)
+    assert (
+        checked_script.expected.lists
+        == checked_script.expected.lists_checked
+        == 3 * 281 + 3 * 10 * 2
+    )
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
@@ -105,19 +109,21 @@ def test_types_of_users_divide_the_actions_each_by_its_own_mix() -> None:
     }
     settings = Users(copies=2, size=5, actions=1000, types=types)
     actions = list(users.make(settings, 1))
-    made = Counter(one.user_type for one in actions if one.action == "CREATE_USER")
+    made = Counter(action.user_type for action in actions if action.action == "CREATE_USER")
     assert made == {"readers": 6, "writers": 2, "rest": 2}
-    counts = Counter((one.user_type, one.action, one.space) for one in actions if one.session == 1)
+    counts = Counter(
+        (action.user_type, action.action, action.space) for action in actions if action.session == 1
+    )
     # Who writes nothing has nothing in private.
-    own = {kind[1:]: count for kind, count in counts.items() if kind[0] == "readers"}
-    assert own == {("READ", "inbox"): 500, ("LIST", "inbox"): 100}
+    of_readers = {kind[1:]: count for kind, count in counts.items() if kind[0] == "readers"}
+    assert of_readers == {("READ", "inbox"): 500, ("LIST", "inbox"): 100}
     assert counts["writers", "WRITE", "private"] == 120
     assert counts["writers", "SHARE", None] == 40
     assert counts["writers", "READ", "private"] + counts["writers", "READ", "inbox"] == 40
     assert sum(n for (name, *_), n in counts.items() if name == "rest") > 190
     # What is read and deleted is there.
-    found = check(actions, "users")
-    document = summarise(found).document()
+    checked_script = check(actions, "users")
+    document = summarise(checked_script).document()
     assert document["user_types"]["readers"]["READ"] == 2 * 500
     assert document["actions"]["SHARE"]["actions"] == sum(
         2 * n for (_, action, _), n in counts.items() if action == "SHARE"
@@ -211,10 +217,10 @@ def test_numbers_out_of_bounds_are_mistakes_in_both_kinds_of_file(
     mistakes = Mistakes(name)
     with pytest.raises(ScriptError) as caught:
         check(table.read_actions(path, mistakes), name, mistakes)
-    told = caught.value.mistakes
-    assert places(told) == [(1, "size"), (2, "size")]
-    assert [one.actual for one in told] == ['"-5"', f'"{2**40}"']
-    assert all(one.allowed.endswith(f" 0 to {2**40 - 1}") for one in told)
+    bounds_crossed = caught.value.mistakes
+    assert places(bounds_crossed) == [(1, "size"), (2, "size")]
+    assert [mistake.actual for mistake in bounds_crossed] == ['"-5"', f'"{2**40}"']
+    assert all(mistake.allowed.endswith(f" 0 to {2**40 - 1}") for mistake in bounds_crossed)
 
 
 def test_cells_that_are_no_utf_8_are_mistakes_with_their_places(script: Path) -> None:
@@ -274,7 +280,7 @@ def test_a_file_that_is_no_script_is_named(tmp_path: Path) -> None:
 
 
 def test_requests_have_what_must_come_back(script: Path, tmp_path: Path) -> None:
-    found = checked(
+    checked_script = checked(
         script,
         "5,WRITE,,,x/a,5,,,\n"
         "5,WRITE,,,x/a,6,,,\n"
@@ -286,7 +292,7 @@ def test_requests_have_what_must_come_back(script: Path, tmp_path: Path) -> None
         "5,HEAD,,,x/a,,,absent,\n"
         "9,AUDIT,,,,,,,\n",
     )
-    made = compile_script(found, tmp_path)
+    made = compile_script(checked_script, tmp_path)
     rows = pa.ipc.open_file(made.measured.path).read_all()
     assert rows["version"].to_pylist()[:4] == [1, 2, 2, 1]
     assert rows["size"].to_pylist()[:4] == [5, 6, 6, 9]
@@ -309,7 +315,7 @@ def test_requests_have_what_must_come_back(script: Path, tmp_path: Path) -> None
 
 
 def test_rows_are_sorted_by_session_with_users_first_and_audits_last(script: Path) -> None:
-    found = checked(
+    checked_script = checked(
         script,
         "9,AUDIT,ann,private,,,,,\n"
         "4,WRITE,ann,private,a,5,,,\n"
@@ -317,11 +323,11 @@ def test_rows_are_sorted_by_session_with_users_first_and_audits_last(script: Pat
         "4,READ,ann,private,a,,,,\n"
         "3,CREATE_USER,ann,,,,,,\n",
     )
-    requests = found.requests
+    requests = checked_script.requests
     assert list(requests.session) == [0, 0, 0, 0, 1, 1, 2, 3]
     assert list(requests.row) == [5, 5, 5, 5, 2, 4, 3, 1]
-    assert found.expected.entries[7] == 2
-    assert summarise(found).users == 1
+    assert checked_script.expected.entries[7] == 2
+    assert summarise(checked_script).users == 1
 
 
 def test_the_command_makes_shows_and_checks(

@@ -92,7 +92,7 @@ def test_a_real_file_of_warp_is_a_script_without_mistakes() -> None:
     actions = converted("warp", WARP)
     summary = check(actions, "warp")
     assert summary.requests.action_count == len(actions) > 100
-    assert actions == sorted(actions, key=lambda one: one.due_ns or 0)
+    assert actions == sorted(actions, key=lambda action: action.due_ns or 0)
 
 
 def test_malformed_lines_are_located_and_refused_or_skipped(
@@ -121,11 +121,11 @@ def test_anonymous_keys_stay_joinable(log: Path) -> None:
         + line("REST.GET.OBJECT", "dir/a", 3)
         + line("REST.GET.BUCKET", "-", 4, query="prefix=dir%2F")
     )
-    keys = [one.object or "" for one in converted("s3-log", log, salt="s")]
+    keys = [action.object or "" for action in converted("s3-log", log, salt="s")]
     assert keys[0] == keys[2] != keys[1]
     assert keys[3] == keys[0][: len(keys[3])]
     assert "dir" not in "".join(keys)
-    assert [one.object for one in converted("s3-log", log, salt="other")] != keys
+    assert [action.object for action in converted("s3-log", log, salt="other")] != keys
 
 
 def test_objects_of_unknown_size_are_counted_and_what_clients_share_is_not_expected() -> None:
@@ -135,15 +135,15 @@ def test_objects_of_unknown_size_are_counted_and_what_clients_share_is_not_expec
         Traced(3, 2, "READ", "b", "y", 7, "two", 200),
     ]
     losses = Losses(may_skip=False)
-    found = list(script_of(requests, options(sessions_by="client"), losses))
-    assert [(one.action, one.session, one.expect) for one in found] == [
+    actions = list(script_of(requests, options(sessions_by="client"), losses))
+    assert [(action.action, action.session, action.expect) for action in actions] == [
         ("WRITE", 0, None),
         ("READ", 1, "any"),
     ]
     assert sum(losses.left_out.values()) == 1
-    check(found, "trace")
-    found = list(script_of(requests, options(size_bytes=9), Losses(may_skip=False)))
-    assert [one.expect for one in found] == [None, None, "exists"]
+    check(actions, "trace")
+    actions = list(script_of(requests, options(size_bytes=9), Losses(may_skip=False)))
+    assert [action.expect for action in actions] == [None, None, "exists"]
 
 
 def test_the_log_of_a_run_becomes_a_script(
@@ -308,9 +308,11 @@ def test_a_fixture_becomes_a_script_of_users_with_its_results(tmp_path: Path) ->
     actions = converted("datasafe", path, losses, size_bytes=100, copies=2)
     assert [action.user for action in actions if action.action == "CREATE_USER"] == ["a", "b"]
     for copy in (1, 2):
-        own = [action for action in actions if action.session == copy]
-        assert [one.action for one in own] == [one["type"] for one in OPERATIONS]
-        assert all((one.object or "").startswith(f"copy-{copy}/") for one in own)
+        of_copy = [action for action in actions if action.session == copy]
+        assert [action.action for action in of_copy] == [
+            operation["type"] for operation in OPERATIONS
+        ]
+        assert all((action.object or "").startswith(f"copy-{copy}/") for action in of_copy)
         audits = [action for action in actions if action.session == 2 + copy]
         assert [(audit.user, audit.space, audit.entries) for audit in audits] == [
             ("a", "private", 1), ("b", "private", 0), ("a", "inbox", 0), ("b", "inbox", 1),
@@ -341,7 +343,7 @@ def test_an_operation_that_contradicts_those_before_it_is_named(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "fact"),
     [
         ({"type": "READ"}, "READ.userId: Field required"),
         (operation("WRITE", "a", "x/3"), "WRITE.contentId: Field required"),
@@ -352,21 +354,21 @@ def test_an_operation_that_contradicts_those_before_it_is_named(
     ],
 )
 def test_an_operation_that_is_none_is_refused_by_its_field(
-    tmp_path: Path, wrong: Any, told: str
+    tmp_path: Path, wrong: Any, fact: str
 ) -> None:
     path = tmp_path / "fixture.json"
     path.write_text(fixture(*OPERATIONS, wrong))
     with pytest.raises(InputError) as error:
         converted("datasafe", path, size_bytes=100)
     assert f'"{path}", operation {len(OPERATIONS) + 1}: ' in error.value.message
-    assert told in error.value.message
+    assert fact in error.value.message
     losses = Losses(may_skip=True)
     assert converted("datasafe", path, losses, size_bytes=100)
     assert (losses.read, losses.malformed) == (len(OPERATIONS) + 1, 1)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "fact"),
     [
         ("[]", "object"),
         ("{", "JSON"),
@@ -375,13 +377,13 @@ def test_an_operation_that_is_none_is_refused_by_its_field(
          "userPrivateSpace.a: "),
     ],
 )  # fmt: skip
-def test_what_is_no_fixture_is_refused_by_its_field(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_no_fixture_is_refused_by_its_field(tmp_path: Path, text: str, fact: str) -> None:
     path = tmp_path / "fixture.json"
     path.write_text(text)
     with pytest.raises(InputError) as error:
         converted("datasafe", path, size_bytes=100)
     assert error.value.message.startswith(f'"{path}" ')
-    assert told in error.value.message
+    assert fact in error.value.message
 
 
 def test_a_fixture_needs_a_size(tmp_path: Path) -> None:

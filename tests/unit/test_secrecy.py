@@ -87,8 +87,8 @@ def test_what_an_exporter_sends_back_is_blotted_and_steers_nothing() -> None:
 def test_texts_of_a_strangers_run_folder_steer_no_terminal(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"a\\u001b[2J": ["b\\u0007", {"c": "d\\u009b1m\\nü"}], "n": 1.5}')
-    told = layout.plain(layout.read_json(path))
-    assert told == {"a\ufffd[2J": ["b\ufffd", {"c": "d\ufffd1m\nü"}], "n": 1.5}
+    document = layout.plain(layout.read_json(path))
+    assert document == {"a\ufffd[2J": ["b\ufffd", {"c": "d\ufffd1m\nü"}], "n": 1.5}
 
 
 def test_a_screen_keeps_colours_and_nothing_else_that_steers() -> None:

@@ -74,7 +74,7 @@ NAMES = (
 )  # fmt: skip
 
 
-def found(record: Record) -> list[tuple[int, str, float, float, str]]:
+def actions_of(record: Record) -> list[tuple[int, str, float, float, str]]:
     return [
         (
             session_action.session,
@@ -97,7 +97,7 @@ def test_each_action_is_its_sessions_with_its_times_and_outcome(tmp_path: Path) 
             (GET, "a", 3, 4, "ok"),
         ]
     )
-    assert found(record) == [
+    assert actions_of(record) == [
         (1, "WRITE", 0, 2, "ok"),
         (1, "READ", 3, 4, "ok"),
         (2, "WRITE", 1, 5, "ok"),
@@ -131,15 +131,15 @@ def test_an_action_of_several_requests_is_one_and_users_and_audits_are_not_of_th
         ]
     )
     # The first failure is the action's outcome.
-    assert found(record) == [(1, "SHARE", 1, 4, "timeout"), (1, "LIST", 4, 5, "ok")]
+    assert actions_of(record) == [(1, "SHARE", 1, 4, "timeout"), (1, "LIST", 4, 5, "ok")]
 
 
 def test_a_trial_that_was_cut_off_has_the_actions_that_ended(tmp_path: Path) -> None:
     logged = Logged(tmp_path, SHARED)
     record = logged.record([(PUT, "bob/inbox/x", 1, 2, "ok")])
-    assert found(record) == []
+    assert actions_of(record) == []
     record = Logged(tmp_path, PLAIN).record([(PUT, "a", 0, 2, "ok")])
-    assert found(record) == [(1, "WRITE", 0, 2, "ok")]
+    assert actions_of(record) == [(1, "WRITE", 0, 2, "ok")]
 
 
 def test_sessions_that_share_an_object_are_left_out(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_sessions_that_share_an_object_are_left_out(tmp_path: Path) -> None:
             (PUT, "own", 0, 3, "ok"),
         ]
     )
-    assert found(record) == [(3, "WRITE", 0, 3, "ok")]
+    assert actions_of(record) == [(3, "WRITE", 0, 3, "ok")]
 
 
 def test_a_session_whose_requests_are_in_another_order_is_left_out(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_session_whose_requests_are_in_another_order_is_left_out(tmp_path: Pat
             (DELETE, "b", 3, 4, "ok"),
         ]
     )
-    assert {session for session, *_ in found(record)} == {2}
+    assert {session for session, *_ in actions_of(record)} == {2}
 
 
 def test_what_is_shown_is_bounded(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_what_is_shown_is_bounded(tmp_path: Path) -> None:
     pairs = [(session, at) for session in range(sessions) for at in range(writes)]
     text = "".join(f"{session},WRITE,,,s{session}-{at},1,,\n" for session, at in pairs)
     rows = [(PUT, f"s{session}-{at}", at, at + 0.5, "ok") for session, at in pairs]
-    shown = found(Logged(tmp_path, text).record(rows))
+    shown = actions_of(Logged(tmp_path, text).record(rows))
     assert len(shown) == SESSIONS_MAX * ACTIONS_MAX
     assert {session for session, *_ in shown} == set(range(1, SESSIONS_MAX + 1))
 
@@ -180,7 +180,7 @@ def test_what_is_shown_is_bounded(tmp_path: Path) -> None:
 def test_without_a_log_and_the_scripts_file_there_is_none(tmp_path: Path, spoil: str) -> None:
     logged = Logged(tmp_path, PLAIN)
     record = logged.record([(PUT, "a", 0, 1, "ok")])
-    assert found(record)
+    assert actions_of(record)
     trial: Any = dict(record.trial)
     file = logged.script.measured.path
     match spoil:
@@ -195,7 +195,7 @@ def test_without_a_log_and_the_scripts_file_there_is_none(tmp_path: Path, spoil:
         case _:
             del trial["script"]
             record = Record(trial=trial, summary={}, operations_path=record.operations_path)
-    assert found(record) == []
+    assert actions_of(record) == []
 
 
 def test_the_chart_has_a_lane_for_each_session_and_counts_what_failed(tmp_path: Path) -> None:
@@ -209,9 +209,9 @@ def test_the_chart_has_a_lane_for_each_session_and_counts_what_failed(tmp_path: 
     )
     data = session_data(Run(path=tmp_path, manifest={}, records=(record,)))
     chart = charts_of({"sessions": data})["sessions"]
-    found = [tuple(row[name] for name in ("lane", "action", "begin", "end", "outcome"))
+    rows = [tuple(row[name] for name in ("lane", "action", "begin", "end", "outcome"))
              for row in chart.rows]  # fmt: skip
-    assert found == [
+    assert rows == [
         ("session 1", "WRITE", 0.0, 0.002, "ok"),
         ("session 1", "READ", 0.003, 0.004, "stale"),
         ("session 2", "WRITE", 0.001, 0.003, "ok"),

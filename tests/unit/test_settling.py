@@ -38,18 +38,18 @@ def quantity(values: Iterator[float], settled_max: float = 10, wait_s: float = 6
 
 
 def settle(
-    one: Quantity, host: Settling | None = None, *, is_over: bool = False
+    measured: Quantity, host: Settling | None = None, *, is_over: bool = False
 ) -> tuple[HostState, list[str]]:
-    told: list[str] = []
+    news: list[str] = []
     state = (host or Settling()).settle(
-        [one], lambda seconds: is_over, lambda left_s, why: told.append(why)
+        [measured], lambda seconds: is_over, lambda left_s, why: news.append(why)
     )
-    return state, told
+    return state, news
 
 
 def test_a_host_that_is_at_rest_is_not_waited_for() -> None:
-    state, told = settle(quantity(iter([10.0])))
-    assert (state["waited_ns"], told) == (0, [])
+    state, news = settle(quantity(iter([10.0])))
+    assert (state["waited_ns"], news) == (0, [])
     assert state["residues"] == [
         {
             "quantity": "ports_resting", "before_wait": 10.0, "before_load": 10.0,
@@ -59,19 +59,19 @@ def test_a_host_that_is_at_rest_is_not_waited_for() -> None:
 
 
 def test_a_residue_is_waited_for_until_it_is_gone() -> None:
-    state, told = settle(quantity(iter([900.0, 500.0, 9.0, 800.0])))
+    state, news = settle(quantity(iter([900.0, 500.0, 9.0, 800.0])))
     (residue,) = state["residues"]
     assert (residue["before_wait"], residue["before_load"]) == (900, 9)
     assert state["waited_ns"] > 0
-    assert set(told) == {"900"}
+    assert set(news) == {"900"}
 
 
 def test_what_never_goes_is_waited_for_once_and_within_a_bound() -> None:
     host = Settling()
     for is_first in (True, False):
-        state, told = settle(quantity(iter(lambda: 900.0, None), wait_s=0.05), host)
+        state, news = settle(quantity(iter(lambda: 900.0, None), wait_s=0.05), host)
         assert state["residues"][0]["before_load"] == 900
-        assert bool(told) is (state["waited_ns"] > 0) is is_first
+        assert bool(news) is (state["waited_ns"] > 0) is is_first
 
 
 def test_a_run_that_is_to_stop_does_not_wait() -> None:
@@ -109,9 +109,9 @@ def test_a_trial_waits_for_the_ports_that_it_needs(
 ) -> None:
     monkeypatch.setattr(settling, "read_limits", lambda: PORTS)
     ports = next(
-        one
-        for one in Settling().quantities_of(trial(connections, requests))
-        if one.name == "ports_resting"
+        awaited
+        for awaited in Settling().quantities_of(trial(connections, requests))
+        if awaited.name == "ports_resting"
     )
     assert ports.settled_max == free
 
@@ -188,15 +188,19 @@ def test_a_port_rests_after_a_connection_that_was_closed_here() -> None:
         with socket.create_connection(address) as client:
             accepted, _ = server.accept()
             port = client.getsockname()[1]
-            assert [one.state for one in sockets.connections() if one.port == port] == ["01"]
+            assert [
+                connection.state for connection in sockets.connections() if connection.port == port
+            ] == ["01"]
         accepted.close()
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            found = [one for one in sockets.connections() if one.port == port]
-            if [one.state for one in found] == [sockets.TIME_WAIT]:
+            of_port = [
+                connection for connection in sockets.connections() if connection.port == port
+            ]
+            if [connection.state for connection in of_port] == [sockets.TIME_WAIT]:
                 break
             time.sleep(0.01)
-    (connection,) = found
+    (connection,) = of_port
     assert connection.remote == address
     assert sockets.TIME_WAIT_S - 15 < connection.timer_s <= sockets.TIME_WAIT_S
 
@@ -283,13 +287,13 @@ def test_what_was_read_under_load_unsettles_no_trial() -> None:
     # An exporter that falls silent leaves nothing behind.
     expected = iter([9.0, 9.0, 9.0])
     silent = disk_queue(lambda: None, lambda: next(expected, None))
-    state, told = settle(silent)
-    assert (state["residues"], bool(told)) == ([], True)
+    state, news = settle(silent)
+    assert (state["residues"], bool(news)) == ([], True)
     # Nor does one that was waited for in vain before, and was last read under the load.
     host = Settling()
     settle(replace(disk_queue(lambda: 9.0), wait_s=0.0), host)
-    state, told = settle(disk_queue(lambda: None, lambda: 9.0), host)
-    assert (state["residues"], told) == ([], [])
+    state, news = settle(disk_queue(lambda: None, lambda: 9.0), host)
+    assert (state["residues"], news) == ([], [])
     (residue,) = settle(disk_queue(lambda: 9.0), host)[0]["residues"]
     assert residue["before_load"] == 9.0
 

@@ -20,12 +20,12 @@ RATES = {"m5": (500, 700), "c5n": (400, 900)}
 CAMPAIGN: Mapping[str, Any] = {"targets": {"ceph": {}, "aws": {}}}
 
 
-def write_client(path: Path, client: str, **told: Any) -> Path:
+def write_client(path: Path, client: str, **manifest: Any) -> Path:
     folder = Folder(path, "clients", 4)
     for block, rate in enumerate(RATES[client], start=1):
         folder.add(trial(block, "ceph", "put", block=block, size=4096), rate)
-    told = {"campaign": CAMPAIGN, "campaign_file": "", "run": client} | told
-    return Path(folder.close(**told))
+    manifest = {"campaign": CAMPAIGN, "campaign_file": "", "run": client} | manifest
+    return Path(folder.close(**manifest))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_a_trial_is_told_apart_by_its_client(runs: Mapping[str, Path]) -> None:
     assert [record.id for record in merged.records] == ids
 
 
-@pytest.mark.parametrize("form", [name for name, one in REPORTS.items() if not one.is_folder])
+@pytest.mark.parametrize("form", [name for name, report in REPORTS.items() if not report.is_folder])
 def test_every_report_takes_several_runs(
     form: str, runs: Mapping[str, Path], tmp_path: Path
 ) -> None:
@@ -90,8 +90,8 @@ def test_a_client_is_its_host_where_it_has_no_name(
         for client in RATES
     ]
     assert main(["report", *map(str, paths), "-f", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["iterations"]
-    assert {case["parameters"]["client"] for case in found} == {"m5.example", "c5n.example"}
+    iterations = json.loads(capsys.readouterr().out)["iterations"]
+    assert {case["parameters"]["client"] for case in iterations} == {"m5.example", "c5n.example"}
 
 
 def test_two_campaigns_are_no_report(runs: Mapping[str, Path], tmp_path: Path) -> None:
@@ -103,8 +103,12 @@ def test_two_campaigns_are_no_report(runs: Mapping[str, Path], tmp_path: Path) -
 def test_how_a_campaign_is_described_and_judged_may_differ(
     runs: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    told = {**CAMPAIGN, "description": "on the small client", "expect": {"failures": True}}
-    other = write_client(tmp_path / "b", "c5n", campaign=told)
+    manifest_campaign = {
+        **CAMPAIGN,
+        "description": "on the small client",
+        "expect": {"failures": True},
+    }
+    other = write_client(tmp_path / "b", "c5n", campaign=manifest_campaign)
     merge_runs([("m5", read_run(runs["m5"])), ("c5n", read_run(other))])
 
 

@@ -20,9 +20,11 @@ S = 1_000_000_000
 TRIAL = {"id": "0001", "measured": True}
 
 
-def _record(found: list[dict], *, cores: int = 2, start_s: int = 2, end_s: int = 8) -> Record:
+def _record(
+    stalls_found: list[dict], *, cores: int = 2, start_s: int = 2, end_s: int = 8
+) -> Record:
     window = {"measure_start_ns": start_s * S, "measure_end_ns": end_s * S, "end_ns": end_s * S}
-    summary = {"iterations": [window], "stalls": found, "cores_watched": cores}
+    summary = {"iterations": [window], "stalls": stalls_found, "cores_watched": cores}
     return Record(trial=TRIAL, summary=summary, intervals_path=Path("none"))
 
 
@@ -38,19 +40,19 @@ def test_a_client_that_stood_still_for_half_of_the_window_makes_the_trial_invali
     assert (stall.seconds, stall.cores) == ((3, 4, 5), (0, 1))
     assert "STALLED" in labels.label_trial(record)
     assert find_rule("STALLED").severity == "problem"
-    (found,) = stalls.find_stalls([record])
-    assert (found.rule, found.severity) == ("STALLED", "problem")
-    assert "3-5" in found.statement
-    assert "0-1" in found.statement
+    (finding,) = stalls.find_stalls([record])
+    assert (finding.rule, finding.severity) == ("STALLED", "problem")
+    assert "3-5" in finding.statement
+    assert "0-1" in finding.statement
 
 
 def test_a_moment_is_noise_and_its_second_is_named() -> None:
     record = _record(_all_cores([[7, S // 10]]))
     assert "NOISY" in labels.label_trial(record)
     assert "STALLED" not in labels.label_trial(record)
-    (found,) = stalls.find_stalls([record])
-    assert (found.rule, found.severity) == ("NOISY", "caution")
-    assert "seconds 7" in found.statement
+    (finding,) = stalls.find_stalls([record])
+    assert (finding.rule, finding.severity) == ("NOISY", "caution")
+    assert "seconds 7" in finding.statement
 
 
 def test_what_stood_still_outside_the_measured_stage_does_not_count() -> None:

@@ -41,33 +41,33 @@ def run(tmp_path: Path) -> Run:
 
 
 def status(run: Run) -> dict[str, str]:
-    return {one.rule: one.status for one in declare(run, analyse(run))}
+    return {rule.rule: rule.status for rule in declare(run, analyse(run))}
 
 
 def test_every_rule_is_answered_and_counted(run: Run) -> None:
     rules = declare(run, analyse(run))
     asked = [rule.id for rule in (*RULES, *linter.RULES) if rule in RULES or rule.asks]
-    assert [one.rule for one in rules] == asked
-    assert all(one.because for one in rules)
+    assert [rule.rule for rule in rules] == asked
+    assert all(rule.because for rule in rules)
     table = standard_table(run, analyse(run))
-    met = sum(one.status == "met" for one in rules)
+    met = sum(rule.status == "met" for rule in rules)
     assert table.caption.startswith(f"{met} of {len(asked)} ")
 
 
 def test_what_was_not_done_is_not_met(run: Run) -> None:
-    found = status(run)
-    assert found[CALIBRATED] == "not met"
-    assert found[INTERLEAVED] == "not applicable"
-    assert found[PLANNED] == "not met"
-    assert found[AUDIT] == "not applicable"
-    assert found[CAPACITY] == "not applicable"
-    assert found[CURVE] == "met"
-    assert found[PRECONDITIONS] == "unknown"
+    status_of = status(run)
+    assert status_of[CALIBRATED] == "not met"
+    assert status_of[INTERLEAVED] == "not applicable"
+    assert status_of[PLANNED] == "not met"
+    assert status_of[AUDIT] == "not applicable"
+    assert status_of[CAPACITY] == "not applicable"
+    assert status_of[CURVE] == "met"
+    assert status_of[PRECONDITIONS] == "unknown"
 
 
 def test_statements_of_the_campaign_are_taken_as_they_are(run: Run) -> None:
-    told = {"cache": "cold", "fill": "60 %", "preconditions": "none"}
-    campaign = {**(run.manifest.get("campaign") or {}), "statements": told}
+    statements = {"cache": "cold", "fill": "60 %", "preconditions": "none"}
+    campaign = {**(run.manifest.get("campaign") or {}), "statements": statements}
     stated = replace(run, manifest={**run.manifest, "campaign": campaign})
     assert status(stated)[PRECONDITIONS] == "met"
     text = render(stated, analyse(stated), Options(is_full=True)).decode()
@@ -93,16 +93,18 @@ def test_the_name_of_an_official_benchmark_is_seen(run: Run) -> None:
 
 
 def test_of_what_another_tool_measured_no_rule_of_measuring_is_claimed(run: Run) -> None:
-    told = {"from": "fio 3", "by": "loadstone"}
-    found = status(replace(run, manifest={**run.manifest, "imported": told}))
+    imported = {"from": "fio 3", "by": "loadstone"}
+    status_of = status(replace(run, manifest={**run.manifest, "imported": imported}))
     rules = (STARTS, LITTLES_LAW)
     assert [status(run)[rule] for rule in rules] == ["met", "met"]
-    assert [found[rule] for rule in rules] == ["unknown", "unknown"]
+    assert [status_of[rule] for rule in rules] == ["unknown", "unknown"]
 
 
 def answer(run: Run, rule: str) -> tuple[str, str]:
-    (found,) = [one for one in declare(run, analyse(run)) if one.rule == rule]
-    return found.status, found.because
+    (declared,) = [
+        declared_rule for declared_rule in declare(run, analyse(run)) if declared_rule.rule == rule
+    ]
+    return declared.status, declared.because
 
 
 def write_two(path: Path, blocks: int, same_block: bool = False, **settings: str) -> Run:
@@ -122,8 +124,8 @@ def write_two(path: Path, blocks: int, same_block: bool = False, **settings: str
 
 
 def stated(run: Run) -> Run:
-    told = {"redundancy": "3 copies, acknowledged by all", "consistency": "read after write"}
-    campaign = {**run.manifest["campaign"], "statements": told}
+    statements = {"redundancy": "3 copies, acknowledged by all", "consistency": "read after write"}
+    campaign = {**run.manifest["campaign"], "statements": statements}
     return replace(run, manifest={**run.manifest, "campaign": campaign})
 
 
@@ -139,9 +141,9 @@ def test_a_ratio_needs_the_same_key_and_what_only_people_can_say(tmp_path: Path)
 
 
 def test_targets_that_differ_in_several_fields_are_not_comparable(tmp_path: Path) -> None:
-    one = stated(write_two(tmp_path / "one", 6, addressing="path"))
-    assert answer(one, RATIO)[0] == "met"
-    assert "setting addressing" in answer(one, RATIO)[1]
+    with_paths = stated(write_two(tmp_path / "one", 6, addressing="path"))
+    assert answer(with_paths, RATIO)[0] == "met"
+    assert "setting addressing" in answer(with_paths, RATIO)[1]
     two = stated(write_two(tmp_path / "two", 6, addressing="path", checksum="crc32c"))
     status, because = answer(two, RATIO)
     assert status == "not met"
@@ -175,8 +177,8 @@ def test_an_audit_is_asked_of_writes_alone(tmp_path: Path, run: Run) -> None:
 
 def test_what_another_tool_measured_leaves_these_rules_open(tmp_path: Path) -> None:
     run = stated(write_two(tmp_path / "run", 6))
-    told = {"from": "fio 3", "by": "loadstone"}
-    foreign = replace(run, manifest={**run.manifest, "imported": told})
+    imported = {"from": "fio 3", "by": "loadstone"}
+    foreign = replace(run, manifest={**run.manifest, "imported": imported})
     for rule in (RATIO, UNIT, AUDIT):
         assert answer(foreign, rule)[0] == "unknown"
 
@@ -188,25 +190,25 @@ def test_the_common_mistakes_stand_in_every_readable_report(run: Run) -> None:
     assert made
     for name in ("html", "markdown", "json", "disclosure", "terminal"):
         text = REPORTS[name].render(run, findings, Options(is_full=True)).decode()
-        assert all(one in text for one in made), name
+        assert all(sentence in text for sentence in made), name
 
 
 def test_a_capacity_is_confirmed_when_it_has_both_bounds_and_no_doubt(run: Run) -> None:
-    def found(**changes: Any) -> tuple[str, str]:
-        told = {
+    def declared_of(**changes: Any) -> tuple[str, str]:
+        capacity = {
             "name": "ceph, get",
             "upper": 120.0,
             "is_confirmed": True,
             "is_doubted": False,
         }
-        search = cast("CapacitySearch", SimpleNamespace(**{**told, **changes}))
+        search = cast("CapacitySearch", SimpleNamespace(**{**capacity, **changes}))
         searched = replace(analyse(run), searches=(search,))
-        (one,) = [one for one in declare(run, searched) if one.rule == CAPACITY]
-        return one.status, one.because
+        (declared,) = [rule for rule in declare(run, searched) if rule.rule == CAPACITY]
+        return declared.status, declared.because
 
-    assert found()[0] == "met"
+    assert declared_of()[0] == "met"
     for lacking in ({"is_confirmed": False}, {"is_doubted": True}, {"upper": None}):
-        status, because = found(**lacking)
+        status, because = declared_of(**lacking)
         assert status == "not met"
         assert because.endswith(": ceph, get")
 

@@ -27,34 +27,34 @@ PERMEABILITY_Y = [1.15, 0.88, 0.90, 0.74, 1.21]
 
 def test_the_paired_ratio_is_the_paired_t_interval_of_r_on_a_logarithmic_scale() -> None:
     # R: t.test(extra ~ group, paired): -2.4598858 to -0.7001142 on 9 degrees of freedom.
-    found = statistics.paired_ratio(np.exp(SLEEP_A), np.exp(SLEEP_B))
-    assert found.low is not None
-    assert found.high is not None
-    assert math.log(found.low) == pytest.approx(0.7001142, abs=1e-6)
-    assert math.log(found.high) == pytest.approx(2.4598858, abs=1e-6)
-    assert math.log(found.ratio) == pytest.approx(1.58)
-    assert found.degrees_of_freedom == 9
+    ratio = statistics.paired_ratio(np.exp(SLEEP_A), np.exp(SLEEP_B))
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert math.log(ratio.low) == pytest.approx(0.7001142, abs=1e-6)
+    assert math.log(ratio.high) == pytest.approx(2.4598858, abs=1e-6)
+    assert math.log(ratio.ratio) == pytest.approx(1.58)
+    assert ratio.degrees_of_freedom == 9
 
 
 def test_the_unpaired_ratio_is_the_welch_interval_of_r_on_a_logarithmic_scale() -> None:
     # R: t.test(extra ~ group): -3.3654832 to 0.2054832 on 17.776 degrees of freedom.
-    found = statistics.welch_ratio(np.exp(SLEEP_A), np.exp(SLEEP_B))
-    assert found.low is not None
-    assert found.high is not None
-    assert math.log(found.low) == pytest.approx(-0.2054832, abs=1e-6)
-    assert math.log(found.high) == pytest.approx(3.3654832, abs=1e-6)
-    assert found.degrees_of_freedom == pytest.approx(17.776, abs=1e-3)
+    ratio = statistics.welch_ratio(np.exp(SLEEP_A), np.exp(SLEEP_B))
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert math.log(ratio.low) == pytest.approx(-0.2054832, abs=1e-6)
+    assert math.log(ratio.high) == pytest.approx(3.3654832, abs=1e-6)
+    assert ratio.degrees_of_freedom == pytest.approx(17.776, abs=1e-3)
 
 
 def test_a_single_trial_gives_a_ratio_without_an_interval() -> None:
     for compare in (statistics.paired_ratio, statistics.welch_ratio):
-        found = compare([100.0], [250.0])
-        assert (found.ratio, found.low, found.high) == (pytest.approx(2.5), None, None)
+        ratio = compare([100.0], [250.0])
+        assert (ratio.ratio, ratio.low, ratio.high) == (pytest.approx(2.5), None, None)
 
 
 def test_trials_without_any_spread_give_an_interval_of_no_width() -> None:
-    found = statistics.welch_ratio([2.0, 2.0], [3.0, 3.0])
-    assert (found.low, found.high) == (pytest.approx(1.5), pytest.approx(1.5))
+    ratio = statistics.welch_ratio([2.0, 2.0], [3.0, 3.0])
+    assert (ratio.low, ratio.high) == (pytest.approx(1.5), pytest.approx(1.5))
 
 
 @pytest.mark.parametrize("bad", [[0.0, 1.0], [-1.0], [], [math.inf], [math.nan]])
@@ -78,8 +78,8 @@ def test_the_geometric_mean_does_not_depend_on_which_arm_is_the_base() -> None:
 
 def test_the_geometric_mean_ratio_is_that_of_the_ratios_of_means() -> None:
     pairs = [([1.0, 3.0], [4.0, 4.0]), ([10.0, 10.0], [5.0, 5.0])]
-    found = statistics.geometric_mean_ratio(pairs, seed=1)
-    assert found.ratio == pytest.approx(math.sqrt(2.0 * 0.5))
+    ratio = statistics.geometric_mean_ratio(pairs, seed=1)
+    assert ratio.ratio == pytest.approx(math.sqrt(2.0 * 0.5))
 
 
 def test_the_geometric_mean_ratio_turns_round_with_its_arms() -> None:
@@ -111,9 +111,9 @@ def test_equivalence_means_that_the_ninety_percent_interval_lies_inside_the_marg
     outcomes = set()
     for _ in range(300):
         a, b = generator.lognormal(0, 0.03, 8), generator.lognormal(0.01, 0.03, 8)
-        found = statistics.equivalence(a, b, is_paired=False)
-        assert found.is_equivalent == (found.low > 1 / 1.03 and found.high < 1.03)
-        outcomes.add(found.is_equivalent)
+        result = statistics.equivalence(a, b, is_paired=False)
+        assert result.is_equivalent == (result.low > 1 / 1.03 and result.high < 1.03)
+        outcomes.add(result.is_equivalent)
     assert outcomes == {True, False}
 
 
@@ -146,9 +146,9 @@ def test_sign_flips_are_counted_one_by_one_however_the_pairs_tie() -> None:
     for pairs in range(1, 13):
         for whole in (chance.integers(-3, 4, pairs), chance.integers(-10_000, 10_000, pairs)):
             # Thirds cannot be told exactly by a machine; their counts of whole numbers can.
-            seen = abs(int(whole.sum()))
+            total = abs(int(whole.sum()))
             beyond = sum(
-                abs(int(np.dot(signs, whole))) >= seen
+                abs(int(np.dot(signs, whole))) >= total
                 for signs in itertools.product([-1, 1], repeat=pairs)
             )
             assert significance.sign_flip_p(whole / 3, seed=1) == beyond / 2**pairs
@@ -173,8 +173,8 @@ def test_below_six_pairs_nothing_is_significant(n: int, least: float) -> None:
 
 
 def test_mann_whitney_is_exact_on_a_published_example() -> None:
-    found = significance.mann_whitney_p(PERMEABILITY_X, PERMEABILITY_Y)
-    assert found == pytest.approx(0.2544, abs=5e-5)
+    p = significance.mann_whitney_p(PERMEABILITY_X, PERMEABILITY_Y)
+    assert p == pytest.approx(0.2544, abs=5e-5)
 
 
 def test_mann_whitney_counts_ties_as_all_divisions_do() -> None:
@@ -182,9 +182,9 @@ def test_mann_whitney_counts_ties_as_all_divisions_do() -> None:
     pooled = np.array([*a, *b])
     ranks = stats.rankdata(pooled)
     sums = [sum(ranks[list(chosen)]) for chosen in itertools.combinations(range(11), 6)]
-    seen = ranks[:6].sum()
-    lower = np.mean([total <= seen for total in sums])
-    upper = np.mean([total >= seen for total in sums])
+    rank_sum = ranks[:6].sum()
+    lower = np.mean([total <= rank_sum for total in sums])
+    upper = np.mean([total >= rank_sum for total in sums])
     assert significance.mann_whitney_p(a, b) == pytest.approx(2 * min(lower, upper))
 
 
@@ -213,8 +213,8 @@ def test_the_approximation_of_large_samples_is_scipys() -> None:
 
 
 def test_the_smallest_reachable_p_is_that_of_the_benchstat_table() -> None:
-    found = [round(significance.smallest_p(n, n), 3) for n in (2, 3, 4, 5)]
-    assert found == [0.333, 0.1, 0.029, 0.008]
+    p_of = [round(significance.smallest_p(n, n), 3) for n in (2, 3, 4, 5)]
+    assert p_of == [0.333, 0.1, 0.029, 0.008]
     assert significance.mann_whitney_p([1, 2], [3, 4]) == pytest.approx(1 / 3)
 
 
@@ -242,9 +242,9 @@ def test_the_closed_quantile_of_t_is_scipys(freedom: int, p: float) -> None:
 @pytest.mark.parametrize("freedom", [1, 1.5, 2, 3.7, 29.3, 250.5, 3000, 1e5])
 def test_tails_and_far_quantiles_of_t_are_scipys(freedom: float) -> None:
     for t in (-50, -3, -1e-3, 0, 1e-6, 0.5, 2.2, 8, 40, 200):
-        found = student.below(t, freedom), student.above(t, freedom)
+        tail_and_quantile = student.below(t, freedom), student.above(t, freedom)
         theirs = float(special.stdtr(freedom, t)), float(special.stdtr(freedom, -t))
-        assert found == pytest.approx(theirs, rel=1e-9, abs=1e-300)
+        assert tail_and_quantile == pytest.approx(theirs, rel=1e-9, abs=1e-300)
     for p in (1e-9, 1e-5, 0.025, 0.5, 0.7, 0.9999, 1 - 1e-7):
         theirs_at = float(special.stdtrit(freedom, p))
         assert student.quantile(p, freedom) == pytest.approx(theirs_at, rel=1e-9, abs=1e-12)

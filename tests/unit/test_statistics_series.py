@@ -64,9 +64,9 @@ def test_mser_is_the_argmin_of_its_formula() -> None:
             centre = sum(rest) / len(rest)
             scores.append(sum((value - centre) ** 2 for value in rest) / len(rest) ** 2)
         chosen = scores.index(min(scores))
-        found = steadiness.mser5(x)
-        assert found.is_valid == (chosen <= len(z) / 2)
-        assert found.cut == (5 * chosen if found.is_valid else 0)
+        cut = steadiness.mser5(x)
+        assert cut.is_valid == (chosen <= len(z) / 2)
+        assert cut.cut == (5 * chosen if cut.is_valid else 0)
 
 
 def test_mser_refuses_a_series_that_is_too_short() -> None:
@@ -83,8 +83,8 @@ def test_pelt_finds_the_segments_that_ruptures_finds() -> None:
     assert [end for _, end in change_points.pelt(steps)] == [60, 180, 220]
     assert [end for _, end in change_points.pelt(steps, penalty=loose)] == [60, 110, 180, 220]
     assert [end for _, end in change_points.pelt(NILE)] == [100]
-    found = change_points.pelt(NILE, penalty=3 * math.log(100))
-    assert [end for _, end in found] == [28, 97, 100]
+    segments = change_points.pelt(NILE, penalty=3 * math.log(100))
+    assert [end for _, end in segments] == [28, 97, 100]
 
 
 def test_pelt_finds_what_trying_all_cuts_finds() -> None:
@@ -149,28 +149,28 @@ def test_a_trial_is_classified_by_its_segments(
     levels: list[int], kind: str, steady_from: int | None
 ) -> None:
     x = np.concatenate([level + noise(50, 11 + i) for i, level in enumerate(levels)])
-    found = change_points.classify(x)
-    assert found.kind == kind
+    classified = change_points.classify(x)
+    assert classified.kind == kind
     if steady_from is None:
-        assert found.steady_from is None
+        assert classified.steady_from is None
     else:
-        assert found.steady_from == pytest.approx(steady_from, abs=2)
+        assert classified.steady_from == pytest.approx(steady_from, abs=2)
 
 
 def test_the_drift_of_a_straight_line_is_its_change_over_the_window() -> None:
-    found = steadiness.drift(np.linspace(95, 105, 300))
-    assert found.relative == pytest.approx(0.1, rel=0.05)
+    drift = steadiness.drift(np.linspace(95, 105, 300))
+    assert drift.relative == pytest.approx(0.1, rel=0.05)
 
 
 def test_ls1_says_what_did_not_hold() -> None:
     ramp = np.linspace(500, 1000, 300)
-    found = steadiness.ls1(ramp, round_s=60, seed=1)
-    assert not found.is_steady
-    assert any("rounds differ" in failure for failure in found.failures)
-    assert any("drift" in failure for failure in found.failures)
+    verdict = steadiness.ls1(ramp, round_s=60, seed=1)
+    assert not verdict.is_steady
+    assert any("rounds differ" in failure for failure in verdict.failures)
+    assert any("drift" in failure for failure in verdict.failures)
     step = np.concatenate([np.full(150, 1000.0), np.full(150, 1060.0)]) + noise(300, 3)
-    found = steadiness.ls1(step, round_s=60, seed=1)
-    assert not found.is_steady
+    verdict = steadiness.ls1(step, round_s=60, seed=1)
+    assert not verdict.is_steady
     steady = steadiness.ls1(1000 + noise(300, 3), round_s=60, seed=1)
     assert steady.is_steady
     for fact in ("±10%", "5 rounds", "300 s"):
@@ -218,12 +218,12 @@ def test_a_quantile_needs_ten_values_beyond_it_to_be_shown() -> None:
 def test_the_drift_has_the_error_of_scipys_line(seed: int) -> None:
     values = 100 + np.random.default_rng(seed).normal(0, 3, 30)
     fit = stats.linregress(np.arange(30.0), values)
-    found = steadiness.drift(values)
+    drift = steadiness.drift(values)
     half = stats.t.ppf(0.95, 28) * fit.stderr
     scale = 29 / values.mean()
-    assert found.relative == pytest.approx(fit.slope * scale, rel=1e-12)
-    assert found.low == pytest.approx((fit.slope - half) * scale, rel=1e-12)
-    assert found.high == pytest.approx((fit.slope + half) * scale, rel=1e-12)
+    assert drift.relative == pytest.approx(fit.slope * scale, rel=1e-12)
+    assert drift.low == pytest.approx((fit.slope - half) * scale, rel=1e-12)
+    assert drift.high == pytest.approx((fit.slope + half) * scale, rel=1e-12)
 
 
 def test_a_change_of_level_has_scipys_p_of_welch() -> None:

@@ -307,8 +307,8 @@ def test_a_counter_becomes_growth_per_second_and_pauses_are_cut_out(folder):
         folder.write(trial(number, "ceph", "get", round=number), [row(0, 1)], probes=probes)
     findings = findings_of(folder)
     received = [s for s in findings.resources if s.subject == "eth0 received"]
-    assert [point.value for one in received for point in one.points] == pytest.approx([0.4] * 4)
-    assert [p.elapsed_s for one in received for p in one.points] == pytest.approx([1, 2, 3, 4])
+    assert [point.value for line in received for point in line.points] == pytest.approx([0.4] * 4)
+    assert [p.elapsed_s for line in received for p in line.points] == pytest.approx([1, 2, 3, 4])
 
 
 def test_a_busy_core_is_a_percentage(folder):
@@ -484,13 +484,13 @@ def test_histograms_packed_or_compressed_add_up_to_all_values_pooled():
             np.maximum(1, chance.lognormal(np.log(magnitude), 1, chance.integers(1, 400)))
             for _ in range(12)
         ]
-        kept = [None]
+        histograms = [None]
         for second in seconds:
             times = Histogram()
             for ns in second.astype(int).tolist():
                 times.record(ns)
-            kept.append(times.pack() if len(kept) % 2 else times.encode())
-        merged = merge(kept)
+            histograms.append(times.pack() if len(histograms) % 2 else times.encode())
+        merged = merge(histograms)
         pooled = np.sort(np.concatenate(seconds).astype(int))
         assert merged is not None
         assert merged.count == pooled.size

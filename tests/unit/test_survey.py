@@ -99,8 +99,8 @@ PHYSICAL = {
 def printed(parts: dict[str, Any]) -> str:
     text = "Welcome to this machine\n"
     for name, part in parts.items():
-        said, code = part if isinstance(part, tuple) else (part, 0)
-        text += f"\n{MARK} begin {name}\n{said}\n\n{MARK} end {name} {code}\n"
+        output, code = part if isinstance(part, tuple) else (part, 0)
+        text += f"\n{MARK} begin {name}\n{output}\n\n{MARK} end {name} {code}\n"
     return text
 
 
@@ -240,7 +240,7 @@ def test_nodes_of_one_role_that_are_unlike_are_a_finding(
     assert main(["report", write_run(tmp_path / "run", nodes), "-f", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     (unlike,) = [finding for finding in document["findings"] if finding["rule"] == "nodes-differ"]
-    assert {one["value"] for one in unlike["evidence"]} == {"10.2.5", "12.2.1"}
+    assert {evidence["value"] for evidence in unlike["evidence"]} == {"10.2.5", "12.2.1"}
     assert set(unlike["cases"]) == {"one", "two"}
     assert main(["report", str(tmp_path / "run"), "-f", "markdown"]) == 0
     assert "HP ProLiant DL380 Gen9" in capsys.readouterr().out

@@ -32,11 +32,11 @@ def points(loads: list[float], rates: list[float]) -> list[scaling.ScalingPoint]
 def test_the_saturation_point_is_the_first_load_at_95_percent(
     rates: list[float], load: float, knee: float
 ) -> None:
-    found = scaling.saturation(points(LOADS, rates))
-    assert found.load == load
-    assert found.knee == pytest.approx(knee, abs=0.01)
-    assert found.is_reached
-    assert not found.is_certain
+    saturation = scaling.saturation(points(LOADS, rates))
+    assert saturation.load == load
+    assert saturation.knee == pytest.approx(knee, abs=0.01)
+    assert saturation.is_reached
+    assert not saturation.is_certain
 
 
 def test_intervals_move_the_saturation_point_to_where_it_is_certain() -> None:
@@ -45,14 +45,14 @@ def test_intervals_move_the_saturation_point_to_where_it_is_certain() -> None:
         scaling.ScalingPoint(load=2, rate=96, low=90),
         scaling.ScalingPoint(load=4, rate=100, low=97),
     ]
-    found = scaling.saturation(sweep)
-    assert (found.load, found.is_certain) == (4, True)
+    saturation = scaling.saturation(sweep)
+    assert (saturation.load, saturation.is_certain) == (4, True)
 
 
 def test_a_sweep_that_still_rises_has_not_reached_saturation() -> None:
-    found = scaling.saturation(points(LOADS, DOWNLOADS_4K))
-    assert not found.is_reached
-    assert found.load_of_max == 12
+    saturation = scaling.saturation(points(LOADS, DOWNLOADS_4K))
+    assert not saturation.is_reached
+    assert saturation.load_of_max == 12
 
 
 def test_power_is_largest_where_more_load_begins_to_queue() -> None:
@@ -82,8 +82,8 @@ def test_the_law_is_recovered_from_points_that_follow_it(
 ) -> None:
     loads = np.array([1, 2, 4, 8, 16, 32, 64, 128], dtype=float)
     rates = gamma * loads / (1 + alpha * (loads - 1) + beta * loads * (loads - 1))
-    found = scaling.usl_parameters(loads, rates)
-    assert found == (
+    parameters = scaling.usl_parameters(loads, rates)
+    assert parameters == (
         pytest.approx(gamma, rel=1e-4),
         pytest.approx(alpha, abs=1e-5),
         pytest.approx(beta, abs=1e-7),

@@ -117,8 +117,8 @@ def probe(**changes: Any) -> dict[str, Any]:
 
 
 def test_only_the_series_whose_names_are_wanted_are_read_with_their_labels() -> None:
-    found = list(parse(GOOD, pattern_of(["ceph_osd_o*", "oth"])))
-    assert found == [
+    series = list(parse(GOOD, pattern_of(["ceph_osd_o*", "oth"])))
+    assert series == [
         ('ceph_daemon="osd.1",kind="read"', "ceph_osd_op", 5.0),
         ('ceph_daemon="osd.1",kind="write"', "ceph_osd_op", 7500.0),
     ]
@@ -314,7 +314,9 @@ ANSWERS_OF_CEPH: dict[str, Any] = {
 
 def ceph(folder: Path, status: dict[str, Any]) -> None:
     # The longest question first: "osd df" ends with another one, "df".
-    answers = sorted((ANSWERS_OF_CEPH | {"status": status}).items(), key=lambda one: -len(one[0]))
+    answers = sorted(
+        (ANSWERS_OF_CEPH | {"status": status}).items(), key=lambda answer: -len(answer[0])
+    )
     cases = [f"*' {name} -f json'*) echo '{json.dumps(answer)}';;" for name, answer in answers]
     script = f'case " $*" in {" ".join(cases)} *) echo unknown >&2; exit 22;; esac'
     program(folder, "ceph", script)
@@ -325,23 +327,25 @@ def test_health_fill_redundancy_and_devices_are_part_of_every_trial(
 ) -> None:
     ceph(programs, STATUS)
     assert run(tmp_path / "run", "probes: {ceph: true}\n").state == "finished"
-    records = [one for one in read_run(tmp_path / "run").records if one.trial["measured"]]
+    records = [record for record in read_run(tmp_path / "run").records if record.trial["measured"]]
     for record in records:
         for when in ("before", "after"):
-            found = record.target_state[when]["ceph"]
-            assert (found["health"], found["fill"], found["osds_up"]) == ("HEALTH_OK", 0.25, 2)
-            assert found["classes"] == {"nvme": 2}
-            assert found["fill_of_fullest_osd"] == 0.35
-            assert found["latency_ms"] == {"0": {"commit": 3, "apply": 4}}
+            state = record.target_state[when]["ceph"]
+            assert (state["health"], state["fill"], state["osds_up"]) == ("HEALTH_OK", 0.25, 2)
+            assert state["classes"] == {"nvme": 2}
+            assert state["fill_of_fullest_osd"] == 0.35
+            assert state["latency_ms"] == {"0": {"commit": 3, "apply": 4}}
             # Only the pool of the target.
-            assert found["pools"] == {
+            assert state["pools"] == {
                 "p": {
                     "size": 3, "min_size": 2, "pg_num": 8, "crush_rule": 1, "class": "nvme",
                     "redundancy": "3 copies", "objects": 5, "stored_bytes": 100, "fill": 0.3,
                 }
             }  # fmt: skip
         assert not {"UNHEALTHY", "REBALANCING"} & set(label_trial(record))
-    unmeasured = [one for one in read_run(tmp_path / "run").records if not one.trial["measured"]]
+    unmeasured = [
+        record for record in read_run(tmp_path / "run").records if not record.trial["measured"]
+    ]
     assert all(record.target_state == {} for record in unmeasured)
 
 
@@ -361,7 +365,9 @@ def test_what_ceph_does_not_answer_is_absent_and_the_trials_go_on(
 ) -> None:
     program(programs, "ceph", "echo denied >&2; exit 13")
     assert run(tmp_path / "run", "probes: {ceph: true}\n").state == "finished"
-    record = next(one for one in read_run(tmp_path / "run").records if one.trial["measured"])
+    record = next(
+        record for record in read_run(tmp_path / "run").records if record.trial["measured"]
+    )
     assert record.target_state == {}
     assert record.absent_probes["ceph status"] == "denied"
     assert "UNHEALTHY" not in label_trial(record)
@@ -373,21 +379,23 @@ def test_a_ceph_that_hangs_costs_its_time_limit_and_no_more(
     program(programs, "ceph", "sleep 1000")
     end = run(tmp_path / "run", "probes: {ceph: {timeout: 200ms}}\n")
     assert end.state == "finished"
-    record = next(one for one in read_run(tmp_path / "run").records if one.trial["measured"])
+    record = next(
+        record for record in read_run(tmp_path / "run").records if record.trial["measured"]
+    )
     assert record.absent_probes["ceph status"] == "timeout"
 
 
 def test_erasure_coding_is_told_by_its_parts_and_a_missing_answer_is_no_zero() -> None:
-    found = digest({"map": ANSWERS_OF_CEPH["osd dump"]}, ["e"])
-    assert found["pools"]["e"]["redundancy"] == "4+2"
-    assert "health" not in found
-    assert "fill" not in found
-    assert not is_moving(found)
+    digested = digest({"map": ANSWERS_OF_CEPH["osd dump"]}, ["e"])
+    assert digested["pools"]["e"]["redundancy"] == "4+2"
+    assert "health" not in digested
+    assert "fill" not in digested
+    assert not is_moving(digested)
     assert is_moving(digest({"status": ILL}, []))
 
 
 @pytest.mark.parametrize(
-    ("told", "place"),
+    ("answers", "place"),
     [
         ({"status": "well"}, "status"),
         ({"status": {"pgmap": {"pgs_by_state": [{"state_name": "a", "count": "many"}]}}}, "count"),
@@ -398,10 +406,10 @@ def test_erasure_coding_is_told_by_its_parts_and_a_missing_answer_is_no_zero() -
     ],
 )
 def test_what_is_no_answer_of_ceph_is_refused_with_its_place(
-    told: dict[str, Any], place: str
+    answers: dict[str, Any], place: str
 ) -> None:
     with pytest.raises(ValueError, match=place):
-        digest(told, [])
+        digest(answers, [])
 
 
 def test_a_failed_hook_labels_its_trial_by_its_last_attempt() -> None:

@@ -40,8 +40,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_condition_is_read_as_people_write_it(text: str, expected: tuple[object, ...]) -> None:
-    found = parse_threshold(text)
-    assert (found.of, found.metric, found.sign, found.limit, found.unit) == expected
+    threshold = parse_threshold(text)
+    assert (
+        threshold.of,
+        threshold.metric,
+        threshold.sign,
+        threshold.limit,
+        threshold.unit,
+    ) == expected
 
 
 @pytest.mark.parametrize(

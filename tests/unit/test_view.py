@@ -69,7 +69,7 @@ def ask(server, path, *, method="GET", token=None, host="localhost"):
 
 
 def identity(folder, name):
-    return next(one.id for one in RunList(folder).read() if one.folder == name)
+    return next(entry.id for entry in RunList(folder).read() if entry.folder == name)
 
 
 def test_runs_are_listed_and_those_that_cannot_be_read_say_why(server):
@@ -85,7 +85,7 @@ def test_runs_are_listed_and_those_that_cannot_be_read_say_why(server):
 
 
 def test_a_hostile_name_is_text(server, folder):
-    for path in ("/", *(f"/{kind}/{one.id}" for kind in ("run", "live") for one in RunList(folder).read())):  # fmt: skip  # noqa: E501
+    for path in ("/", *(f"/{kind}/{entry.id}" for kind in ("run", "live") for entry in RunList(folder).read())):  # fmt: skip  # noqa: E501
         _, page = ask(server, path)
         assert "<img src=x" not in page
         assert "\x1b" not in page
@@ -177,12 +177,12 @@ def test_a_stream_is_followed_from_any_cut(tmp_path):
     follower = StreamFollower(grown)
     assert list(follower.new_batches()) == []
     grown.write_bytes(b"")
-    told = []
+    values = []
     for end in range(0, len(content) + 1, 7):
         with grown.open("ab") as file:
             file.write(content[grown.stat().st_size : end])
-        told += [new_batch["value"][0] for new_batch in follower.new_batches()]
-    assert told == [0, 1, 2, 3, 4]
+        values += [new_batch["value"][0] for new_batch in follower.new_batches()]
+    assert values == [0, 1, 2, 3, 4]
 
 
 def rows(second, *, hosts=("a", "b"), failed=0):
@@ -191,15 +191,15 @@ def rows(second, *, hosts=("a", "b"), failed=0):
     times = _loadgen.Histogram()
     times.record(1_000_000, 99)
     times.record(9_000_000, 1)
-    one = {
+    row = {
         "stage": "measure", "second": second, "requests": 100, "bytes": 4096,
         "response": None, "service": times.encode(),
     }  # fmt: skip
-    found = [{**one, "agent": host, "outcome": "ok"} for host in hosts]
+    interval_rows = [{**row, "agent": host, "outcome": "ok"} for host in hosts]
     if failed:
         bad = {"outcome": "http_503", "requests": failed, "service": None}
-        found.append({**one, "agent": "a", **bad})
-    return INTERVAL_SCHEMA.of_rows(found)
+        interval_rows.append({**row, "agent": "a", **bad})
+    return INTERVAL_SCHEMA.of_rows(interval_rows)
 
 
 def test_a_run_that_goes_on_is_told_by_second_and_host(tmp_path):
@@ -210,16 +210,16 @@ def test_a_run_that_goes_on_is_told_by_second_and_host(tmp_path):
         (run / "trials" / f"{unfinished}{suffix}").unlink()
     stream = StreamWriter(run, f"trials/{unfinished}.arrows", INTERVAL_SCHEMA)
     live = LiveRun(run)
-    found = live.read()
-    assert (found["done"], found["planned"]) == (1, 2)
-    assert found["trial"]["seconds"] == []
+    state = live.read()
+    assert (state["done"], state["planned"]) == (1, 2)
+    assert state["trial"]["seconds"] == []
     stream.write(rows(0))
     stream.write(rows(1, failed=7))
-    found = live.read()["trial"]
-    assert [second["requests"] for second in found["seconds"]] == [200, 200]
-    assert found["seconds"][1]["agents"] == {"a": 100, "b": 100}
-    assert found["seconds"][0]["p50_ns"] == pytest.approx(1_000_000, rel=0.01)
-    assert (found["failed"], found["kinds"]) == (7, {"http_503": 7})
+    trial = live.read()["trial"]
+    assert [second["requests"] for second in trial["seconds"]] == [200, 200]
+    assert trial["seconds"][1]["agents"] == {"a": 100, "b": 100}
+    assert trial["seconds"][0]["p50_ns"] == pytest.approx(1_000_000, rel=0.01)
+    assert (trial["failed"], trial["kinds"]) == (7, {"http_503": 7})
     stream.write(rows(2))
     stream.close()
     assert [second["second"] for second in live.read()["trial"]["seconds"]] == [0, 1, 2]
@@ -229,7 +229,7 @@ def test_the_course_of_a_run_goes_on_through_its_trials_and_stays_at_its_end(tmp
     run = write_run(tmp_path / "run")
     unfinished = sorted(path.stem for path in (run / "trials").glob("*.json"))[-1]
     record, table = (run / "trials" / f"{unfinished}{end}" for end in (".json", ".parquet"))
-    kept = record.read_bytes(), table.read_bytes()
+    contents = record.read_bytes(), table.read_bytes()
     record.unlink(), table.unlink()
     stream = StreamWriter(run, f"trials/{unfinished}.arrows", INTERVAL_SCHEMA)
     live = LiveRun(run)
@@ -242,12 +242,12 @@ def test_the_course_of_a_run_goes_on_through_its_trials_and_stays_at_its_end(tmp
     assert course["seconds"][-1]["requests"] == 200
     stream.close()
     stream.path.unlink()
-    record.write_bytes(kept[0]), table.write_bytes(kept[1])
+    record.write_bytes(contents[0]), table.write_bytes(contents[1])
     # Who followed it keeps what was seen, and who comes later reads it from the records.
     assert live.read()["course"]["seconds"] == course["seconds"]
-    found = LiveRun(run).read()
-    assert (found["trial"], found["done"], found["left_ns"]) == (None, 2, 0)
-    assert len(found["course"]["seconds"]) == 2 * before
+    state = LiveRun(run).read()
+    assert (state["trial"], state["done"], state["left_ns"]) == (None, 2, 0)
+    assert len(state["course"]["seconds"]) == 2 * before
 
 
 def test_the_course_has_the_cpu_of_trials_that_nobody_followed(tmp_path):
@@ -268,15 +268,15 @@ def test_the_course_has_the_cpu_of_trials_that_nobody_followed(tmp_path):
 
 def test_a_folder_in_pieces_is_told_as_such(folder, server, tmp_path):
     for name in ("empty", "half"):
-        one = identity(folder, name)
-        assert ask(server, f"/run/{one}")[0].status == 422
-        answer, text = ask(server, f"/live/{one}.json")
+        run_id = identity(folder, name)
+        assert ask(server, f"/run/{run_id}")[0].status == 422
+        answer, text = ask(server, f"/live/{run_id}.json")
         assert answer.status == 200
         assert json.loads(text)["problem"]
     run = write_run(tmp_path / "run")
     for record in (run / "trials").glob("*.json"):
         record.write_text(record.read_text()[:100])
-    assert all("problem" in one for one in LiveRun(run).read()["finished"])
+    assert all("problem" in trial for trial in LiveRun(run).read()["finished"])
 
 
 def test_the_command_says_what_is_wrong(tmp_path, capsys):

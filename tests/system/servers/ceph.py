@@ -155,8 +155,8 @@ class Cluster:
 
     def command(self, *words: str) -> Any:
         """Ask the monitor something, and give back its answer."""
-        said = self._ceph("command", "--format", "json", *words)
-        return json.loads(said) if said.strip() else None
+        output = self._ceph("command", "--format", "json", *words)
+        return json.loads(output) if output.strip() else None
 
     def authorize(self, name: str) -> str:
         """Make a user who may use the file system; give the keyring."""

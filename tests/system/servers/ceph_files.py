@@ -186,7 +186,7 @@ mon compact on start = false
 def _for_daemons(directory: Path, shape: Shape) -> str:
     # Debian's newer builds name it from the root folder, which is not where the daemons run here.
     ways = ("lib*/rados-classes", "lib*/*/rados-classes")
-    classes = next((found for way in ways for found in Path("/usr").glob(way)), None)
+    classes = next((path for way in ways for path in Path("/usr").glob(way)), None)
     if classes is None:
         raise ServerError("no folder rados-classes, which OSDs need, below /usr/lib")
     return f"""\

@@ -26,8 +26,8 @@ HANGS_AFTER_S = 1200
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a script said, and how it ended."""
+class ScriptResult:
+    """The exit code and the output of a script."""
 
     code: int
     out: str
@@ -69,7 +69,7 @@ class Guest:
         ready, console = self.directory / "ready", self.processes.log("guest")
         self._wait_for("guest", ready, [console])
 
-    def run(self, script: str) -> Said:
+    def run(self, script: str) -> ScriptResult:
         """Run lines of a shell to their end; what they print is kept in `directory` besides."""
         name = str(self._scripts)
         self._scripts += 1
@@ -82,15 +82,15 @@ class Guest:
         try:
             self._wait_for("script", code, [out, err])
         except ServerError as error:
-            said = "\n".join(path.read_text()[-2000:] for path in (out, err) if path.exists())
-            raise ServerError(f"{error}\nin the guest:\n{script}\n{said}") from error
-        return Said(int(code.read_text()), out.read_text(), err.read_text())
+            output = "\n".join(path.read_text()[-2000:] for path in (out, err) if path.exists())
+            raise ServerError(f"{error}\nin the guest:\n{script}\n{output}") from error
+        return ScriptResult(int(code.read_text()), out.read_text(), err.read_text())
 
-    def _wait_for(self, what: str, file: Path, said: Sequence[Path]) -> None:
+    def _wait_for(self, what: str, file: Path, outputs: Sequence[Path]) -> None:
         """Wait until a file is there, as long as something is being said."""
 
         def said_bytes() -> list[int]:
-            return [path.stat().st_size for path in said if path.exists()]
+            return [path.stat().st_size for path in outputs if path.exists()]
 
         self.processes.wait_for(what, file.exists, HANGS_AFTER_S, said_bytes)
 

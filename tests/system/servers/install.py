@@ -186,13 +186,13 @@ def install_guest() -> None:
         return
     # Also brings the lists of packages up to date.
     _debian_packages(["qemu-system-x86"])
-    found = subprocess.run(
+    depends = subprocess.run(
         ["apt-cache", "depends", "--important", guest_files.KERNEL_PACKAGE],
         capture_output=True,
         text=True,
         check=False,
     ).stdout.split()
-    kernels = [name for name in found if name.startswith("linux-image-") and name[12].isdigit()]
+    kernels = [name for name in depends if name.startswith("linux-image-") and name[12].isdigit()]
     if not kernels:
         raise ServerError(f"no package {guest_files.KERNEL_PACKAGE} is offered here")
     folder = CACHE / "guest" / "packages"
@@ -297,5 +297,5 @@ def _run(
             check=False,
         )
     if done.returncode:
-        said = log.read_text(errors="replace")[-1500:]
-        raise ServerError(f"could not install {name}:\n{said}\nthe whole output is in {log}")
+        log_end = log.read_text(errors="replace")[-1500:]
+        raise ServerError(f"could not install {name}:\n{log_end}\nthe whole output is in {log}")

@@ -79,14 +79,14 @@ class Processes:
         With progress it may take twice as long.
         """
         end = time.monotonic() + 2 * limit_s
-        deadline, seen = end - limit_s, progress()
+        deadline, progressed = end - limit_s, progress()
         while not is_ready():
-            if (now := progress()) != seen:
-                deadline, seen = min(time.monotonic() + limit_s, end), now
+            if (now := progress()) != progressed:
+                deadline, progressed = min(time.monotonic() + limit_s, end), now
             for name, child in self.children.items():
                 if child.poll() is not None:
-                    said = _tail(self.log(name))
-                    raise ServerError(f'"{name}" ended with code {child.returncode}:\n{said}')
+                    output = _tail(self.log(name))
+                    raise ServerError(f'"{name}" ended with code {child.returncode}:\n{output}')
             if time.monotonic() > deadline:
                 raise ServerError(f"{what}: not ready after {limit_s:.0f} s, see {self.directory}")
             time.sleep(0.05)

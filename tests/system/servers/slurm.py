@@ -98,6 +98,6 @@ def _wait_for(holds: object, folder: Path) -> None:
     end = time.monotonic() + WAIT_S
     while not holds():
         if time.monotonic() > end:
-            said = "".join(path.read_text()[-800:] for path in folder.glob("*.said"))
-            raise ServerError(f"Slurm did not come up: {said}")
+            output = "".join(path.read_text()[-800:] for path in folder.glob("*.said"))
+            raise ServerError(f"Slurm did not come up: {output}")
         time.sleep(0.1)
