@@ -2,10 +2,10 @@
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.limits.searches import CapacitySearch
+from loadstone.analysis.limits.searches import CapacitySearch, SearchStep
 from loadstone.campaign.search import STALLED_MAX
 from loadstone.report.result_words import NOT_KNOWN, ends_words, spread_head, spread_note
-from loadstone.report.tables.layout import Column, Table, numbers, texts
+from loadstone.report.tables.layout import Field, Table, known, number, tabulated, word
 
 STALLED = "client stood still"
 LEFT_OUT = (
@@ -21,86 +21,59 @@ def capacity_table(findings: Findings) -> Table | None:
     """
     if not findings.searches:
         return None
-    left = ("Search", "Objective")
     rates = [search.rate for search in findings.searches if search.rate is not None]
-    columns = (
-        *texts(*left),
-        *numbers("Holds at", "Fails at", "Achieved"),
-        Column(head=spread_head(rates)),
-        Column(head="Latency", is_optional=True),
-        Column(head="Trials"),
-        Column(head="Ended", align="left"),
-    )
-    return Table(
-        title="Capacity",
-        columns=columns,
-        rows=tuple(_answer(search) for search in findings.searches),
-        notes=(
-            "Holds at: the largest load that met the objective, most often and again in fresh"
-            " trials. Fails at: the smallest that did not.",
-            "Achieved: good requests a second of the confirming trials.",
-            *filter(None, [spread_note(rates, of="Achieved")]),
+    fields: list[Field[CapacitySearch]] = [
+        word("Search", lambda search: search.name),
+        word("Objective", lambda search: search.objective),
+        number("Holds at", lambda search: _load(search, search.lower)),
+        number("Fails at", lambda search: _load(search, search.upper)),
+        number(
+            "Achieved", lambda s: NOT_KNOWN if s.rate is None else units.format_rate(s.rate.value)
         ),
+        number(spread_head(rates), lambda search: ends_words(search.rate)),
+        number("Latency", lambda search: _latency(search, search.latency_ns), is_optional=True),
+        number("Trials", lambda search: str(len(search.steps))),
+        word("Ended", lambda s: s.reason if s.is_confirmed else f"not confirmed: {s.reason}"),
+    ]
+    notes = (
+        "Holds at: the largest load that met the objective, most often and again in fresh"
+        " trials. Fails at: the smallest that did not.",
+        "Achieved: good requests a second of the confirming trials.",
+        *filter(None, [spread_note(rates, of="Achieved")]),
     )
+    return tabulated("Capacity", findings.searches, fields, notes=notes)
 
 
 def steps_table(findings: Findings) -> Table | None:
     """Return every trial of every search in the order they ran."""
-    rows = [_step(search, index) for search in findings.searches for index in _indices(search)]
-    if not rows:
+    steps = [(search, step) for search in findings.searches for step in search.steps]
+    if not steps:
         return None
-    heads = ("Trial", "Search", "Stage")
-    columns = (
-        *texts(*heads),
-        *numbers(
-            "Load",
-            ("Measured", "s"),
-            ("Good", "per s"),
-            "Latency",
-            ("Failed", "%"),
-            ("Achieved", "%"),
-        ),
-        Column(head="Meets it", align="left"),
-    )
-    steps = [step for search in findings.searches for step in search.steps]
-    notes = (LEFT_OUT,) if any(step.is_left_out for step in steps) else ()
-    return Table(title="Steps of the search", columns=columns, rows=tuple(rows), notes=notes)
+    fields: list[Field[tuple[CapacitySearch, SearchStep]]] = [
+        word("Trial", lambda row: row[1].trial),
+        word("Search", lambda row: row[0].name),
+        word("Stage", lambda row: row[1].stage),
+        number("Load", lambda row: row[0].describe_load(row[1].load)),
+        number("Measured", known(lambda row: row[1].duration_s), "s"),
+        number("Good", known(lambda row: row[1].rate), "per s"),
+        number("Latency", lambda row: _latency(row[0], row[1].observation.latency_ns)),
+        number("Failed", known(lambda row: 100 * row[1].observation.errors), "%"),
+        number("Achieved", known(lambda row: 100 * row[1].observation.achieved), "%"),
+        word("Meets it", lambda row: _meets(row[1])),
+    ]
+    notes = (LEFT_OUT,) if any(step.is_left_out for _, step in steps) else ()
+    return tabulated("Steps of the search", steps, fields, notes=notes)
 
 
-def _indices(search: CapacitySearch) -> range:
-    return range(len(search.steps))
+def _meets(step: SearchStep) -> str:
+    return "yes" if step.is_good else STALLED if step.is_left_out else "no"
 
 
-def _answer(search: CapacitySearch) -> tuple[str, ...]:
-    return (
-        search.name,
-        search.objective,
-        NOT_KNOWN if search.lower is None else search.describe_load(search.lower),
-        NOT_KNOWN if search.upper is None else search.describe_load(search.upper),
-        NOT_KNOWN if search.rate is None else units.format_rate(search.rate.value),
-        ends_words(search.rate),
-        NOT_KNOWN if search.latency_ns is None else _latency(search, search.latency_ns),
-        str(len(search.steps)),
-        search.reason if search.is_confirmed else f"not confirmed: {search.reason}",
-    )
+def _load(search: CapacitySearch, load: float | None) -> str:
+    return NOT_KNOWN if load is None else search.describe_load(load)
 
 
-def _step(search: CapacitySearch, index: int) -> tuple[str, ...]:
-    step = search.steps[index]
-    measured = step.observation
-    return (
-        step.trial,
-        search.name,
-        step.stage,
-        search.describe_load(step.load),
-        units.format_number(step.duration_s),
-        units.format_number(step.rate),
-        NOT_KNOWN if measured.latency_ns is None else _latency(search, measured.latency_ns),
-        units.format_number(100 * measured.errors),
-        units.format_number(100 * measured.achieved),
-        "yes" if step.is_good else STALLED if step.is_left_out else "no",
-    )
-
-
-def _latency(search: CapacitySearch, latency_ns: float) -> str:
+def _latency(search: CapacitySearch, latency_ns: float | None) -> str:
+    if latency_ns is None:
+        return NOT_KNOWN
     return f"{search.quantile.replace('_', '.')} {units.format_duration(latency_ns)}"

@@ -1,15 +1,24 @@
 """Tables of what surrounds the load: ceilings, hooks, and how the target was."""
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from loadstone import units
-from loadstone.analysis import Findings
+from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
 from loadstone.analysis.limits.target_state import ending
 from loadstone.documents.target_state import ClusterState
 from loadstone.report.result_words import NOT_KNOWN
-from loadstone.report.tables.layout import Column, Table, numbers, texts
+from loadstone.report.tables.layout import (
+    Column,
+    Field,
+    Table,
+    known,
+    number,
+    numbers,
+    tabulated,
+    texts,
+    word,
+)
 from loadstone.results.hook_log import HookEntry
 
 MEBIBYTE = 2**20
@@ -21,56 +30,44 @@ def ceilings_table(findings: Findings) -> Table | None:
     ceilings = findings.ceilings
     if not ceilings:
         return None
-    has_times = any(ceiling.service is not None for ceiling in ceilings)
-    rows = [_ceiling_row(ceiling, has_times=has_times) for ceiling in ceilings]
-    columns = [
-        *texts("Ceiling", "Of", "Measured", "Bounds"),
-        *numbers(("Rate", "MiB/s"), ("Least", "MiB/s"), ("Most", "MiB/s"), ("Rate", "Gbit/s")),
-        Column(head="I/Os", unit="per s", is_optional=True),
+    fields: list[Field[MeasuredCeiling]] = [
+        word("Ceiling", lambda ceiling: ceiling.name),
+        word("Of", lambda ceiling: ", ".join(ceiling.targets)),
+        word("Measured", _measured),
+        word("Bounds", lambda ceiling: f"{ceiling.bounds}s"),
+        number("Rate", known(lambda ceiling: ceiling.bytes_per_s, MEBIBYTE), "MiB/s"),
+        number("Least", known(lambda ceiling: ceiling.low, MEBIBYTE), "MiB/s"),
+        number("Most", known(lambda ceiling: ceiling.high, MEBIBYTE), "MiB/s"),
+        number("Rate", known(lambda ceiling: ceiling.bytes_per_s, 1e9 / 8), "Gbit/s"),
+        number("I/Os", known(lambda ceiling: ceiling.requests_per_s), "per s", is_optional=True),
     ]
-    if has_times:
-        columns += [
-            Column(head="p50", unit="µs", is_optional=True),
-            Column(head="p99", unit="µs", is_optional=True),
+    if any(ceiling.service is not None for ceiling in ceilings):
+        fields += [
+            number("p50", known(lambda c: _quantile_ns(c, "p50"), 1000), "µs", is_optional=True),
+            number("p99", known(lambda c: _quantile_ns(c, "p99"), 1000), "µs", is_optional=True),
         ]
-    columns.append(Column(head="Value", align="left"))
+    fields.append(word("Value", _value))
     notes = [
         "Least and most: of its seconds, or fio's samples. Value: what results are held against.",
         *_mounts(ceilings),
     ]
     if any(ceiling.count > 1 for ceiling in ceilings):
         notes.append("×: so many of them work side by side in each target.")
-    return Table(title="Ceilings", columns=tuple(columns), rows=tuple(rows), notes=tuple(notes))
+    return tabulated("Ceilings", ceilings, fields, notes=notes)
 
 
-def _ceiling_row(ceiling: MeasuredCeiling, *, has_times: bool) -> tuple[str, ...]:
-    times = ceiling.service.quantiles if ceiling.service is not None else {}
-    value = "" if not ceiling.is_value else f"× {ceiling.count}" if ceiling.count > 1 else "yes"
-    value += "" if ceiling.is_cleaned_up else " (left behind what it made)"
+def _measured(ceiling: MeasuredCeiling) -> str:
     moment = "" if ceiling.moment == "before all trials" else f", {ceiling.moment}"
-    return (
-        ceiling.name,
-        ", ".join(ceiling.targets),
-        f"{ceiling.measurement}{moment}",
-        f"{ceiling.bounds}s",
-        _mebibytes(ceiling.bytes_per_s),
-        _mebibytes(ceiling.low),
-        _mebibytes(ceiling.high),
-        units.format_number(8 * ceiling.bytes_per_s / 1e9),
-        NOT_KNOWN
-        if ceiling.requests_per_s is None
-        else units.format_number(ceiling.requests_per_s),
-        *([_microseconds(times.get(name)) for name in ("p50", "p99")] if has_times else []),
-        value,
-    )
+    return f"{ceiling.measurement}{moment}"
 
 
-def _mebibytes(rate: float | None) -> str:
-    return NOT_KNOWN if rate is None else units.format_number(rate / MEBIBYTE)
+def _quantile_ns(ceiling: MeasuredCeiling, name: str) -> int | None:
+    return None if ceiling.service is None else ceiling.service.quantiles[name]
 
 
-def _microseconds(time_ns: int | None) -> str:
-    return NOT_KNOWN if time_ns is None else units.format_number(time_ns / 1000)
+def _value(ceiling: MeasuredCeiling) -> str:
+    value = "" if not ceiling.is_value else f"× {ceiling.count}" if ceiling.count > 1 else "yes"
+    return value if ceiling.is_cleaned_up else f"{value} (left behind what it made)"
 
 
 def _mounts(measured_ceilings: Sequence[MeasuredCeiling]) -> Iterable[str]:
@@ -142,27 +139,25 @@ def _hook_row(entry: HookEntry, started_ns: int | None) -> tuple[str, ...]:
 def target_table(findings: Findings) -> Table | None:
     """Return the state of each trial's Ceph cluster; None if it was not queried."""
     rows = [
-        (
-            trial.trial,
-            trial.target,
-            when,
-            *(_or_not_known(state, read) for _, read in STATE_COLUMNS),
-        )
+        (trial, when, state)
         for trial in findings.trials
         for when, states in trial.target_state.items()
         if (state := states.get("ceph"))
     ]
     if not rows:
         return None
-    columns = (
-        *texts("Trial", "Target", "When"),
-        *(Column(head=head, align="left") for head, _ in STATE_COLUMNS),
-    )
-    return Table(title="The target's cluster", columns=columns, rows=tuple(rows))
-
-
-def _or_not_known(state: ClusterState, read: Callable[[ClusterState], str]) -> str:
-    return read(state) or NOT_KNOWN
+    fields: list[Field[tuple[TrialFacts, str, ClusterState]]] = [
+        word("Trial", lambda row: row[0].trial),
+        word("Target", lambda row: row[0].target),
+        word("When", lambda row: row[1]),
+        word("Health", lambda row: _health(row[2]) or NOT_KNOWN),
+        word("Placement groups", lambda row: _groups(row[2]) or NOT_KNOWN),
+        word("OSDs", lambda row: _osds(row[2]) or NOT_KNOWN),
+        word("Fill", lambda row: _fill(row[2]) or NOT_KNOWN),
+        word("Pools", lambda row: _pools(row[2]) or NOT_KNOWN),
+        word("Versions", lambda row: ", ".join(row[2].get("versions") or ()) or NOT_KNOWN),
+    ]
+    return tabulated("The target's cluster", rows, fields)
 
 
 def _health(state: ClusterState) -> str:
@@ -204,13 +199,3 @@ def _pools(state: ClusterState) -> str:
         )
         for name, pool in pools.items()
     )
-
-
-STATE_COLUMNS: Sequence[tuple[str, Callable[[ClusterState], str]]] = (
-    ("Health", _health),
-    ("Placement groups", _groups),
-    ("OSDs", _osds),
-    ("Fill", _fill),
-    ("Pools", _pools),
-    ("Versions", lambda state: ", ".join(state.get("versions") or ())),
-)

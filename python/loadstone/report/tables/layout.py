@@ -4,12 +4,11 @@ A table is plain text in cells, which reports draw.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from loadstone import units
-from loadstone.analysis import Findings
-from loadstone.analysis.instrument.headroom import Jitter
+from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.naming import describe_parameter, describe_value
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
@@ -26,6 +25,11 @@ from loadstone.report.result_words import (
 
 Align = Literal["left", "right"]
 
+Item = TypeVar("Item")
+
+COUNT = ",d"
+"""How numbers of requests are shown."""
+
 QUANTILE_HEADS = {name: name.replace("_", ".") for name in QUANTILES}
 
 
@@ -40,6 +44,43 @@ class Column:
     unit: str = ""
     align: Align = "right"
     is_optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field(Column, Generic[Item]):
+    """A column with what stands in it for an item, which has a row."""
+
+    cell: Callable[[Item], str]
+
+
+def word(head: str, cell: Callable[[Item], str], *, is_optional: bool = False) -> Field[Item]:
+    """Return a field of words."""
+    return Field(head=head, cell=cell, align="left", is_optional=is_optional)
+
+
+def number(
+    head: str, cell: Callable[[Item], str], unit: str = "", *, is_optional: bool = False
+) -> Field[Item]:
+    """Return a field of numbers."""
+    return Field(head=head, cell=cell, unit=unit, is_optional=is_optional)
+
+
+def known(
+    value_of: Callable[[Item], float | None], scale: float = 1, show: str = ""
+) -> Callable[[Item], str]:
+    """Return the cell of a number that may be unknown, divided by `scale`.
+
+    It is shown by a format specification, or else with as many digits as count.
+    """
+
+    def cell(item: Item) -> str:
+        value = value_of(item)
+        if value is None:
+            return NOT_KNOWN
+        value = value / scale if scale != 1 else value
+        return format(value, show) if show else units.format_number(value)
+
+    return cell
 
 
 def texts(*heads: str) -> tuple[Column, ...]:
@@ -64,11 +105,22 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-LITTLE_AND_JITTER = (
-    Column(head="Little", unit="ratio"),
-    Column(head="Hiccup", unit="ms", is_optional=True),
-    Column(head="Waited", unit="%", is_optional=True),
-)
+def tabulated(
+    title: str,
+    items: Iterable[Item],
+    fields: Sequence[Field[Item]],
+    *,
+    caption: str = "",
+    notes: Iterable[str] = (),
+) -> Table:
+    """Return a table with a row for each item, in fields that are stated once."""
+    return Table(
+        title=title,
+        columns=tuple(fields),
+        rows=tuple(tuple(field.cell(item) for field in fields) for item in items),
+        caption=caption,
+        notes=tuple(notes),
+    )
 
 
 def results_table(findings: Findings) -> Table:
@@ -95,178 +147,170 @@ def iterations_table(findings: Findings) -> Table | None:
 
 def latency_table(findings: Findings) -> Table | None:
     """Return every percentile of every kind of latency; None when no time was recorded."""
-    latencies = [
-        (cell, kind, latency)
+    every = [
+        _Times(cell, kind, latency)
         for cell in findings.results
         for kind, latency in _kinds(cell)
         if latency is not None
     ]
-    if not latencies:
+    if not every:
         return None
-    scale, unit = _time_unit([latency for _, _, latency in latencies])
-    names, name_columns, caption = _case_columns(findings.results)
-    rows = []
-    for cell, kind, latency in latencies:
-        row = [*names(cell), kind]
-        row += [_quantile(latency, name, scale) for name in QUANTILES]
-        row += [_number(latency.max_ns / scale), _number(latency.mean_ns / scale)]
-        rows.append(tuple(row))
-    columns = [*name_columns, Column(head="Time", align="left")]
-    columns += [
-        Column(head=head, unit=unit, is_optional=head in ("p75", "p90"))
-        for head in QUANTILE_HEADS.values()
+    scale, unit = _time_unit([times.latency for times in every])
+    of_case, caption = _case_fields(findings.results)
+    fields: list[Field[_Times]] = [
+        *map(_of_times, of_case),
+        word("Time", lambda times: times.kind),
     ]
-    columns += [Column(head="Max", unit=unit), Column(head="Mean", unit=unit, is_optional=True)]
+    for name, head in QUANTILE_HEADS.items():
+        cell: Callable[[_Times], str] = _quantile(lambda times: times.latency, name, scale)
+        fields.append(number(head, cell, unit, is_optional=name in ("p75", "p90")))
+    fields += [
+        number("Max", known(lambda times: times.latency.max_ns, scale), unit),
+        number("Mean", known(lambda times: times.latency.mean_ns, scale), unit, is_optional=True),
+    ]
+    table = tabulated("Latency", every, fields, caption=caption)
     notes = ["Percentiles are read from merged histograms; none is an average of others."]
-    if any(NOT_KNOWN in row for row in rows):
+    if any(NOT_KNOWN in row for row in table.rows):
         notes.append(f"{NOT_KNOWN} too few requests: fewer than ten lie beyond this percentile.")
-    closed = all(cell.load.get("kind") == "closed" for cell in findings.results)
-    if closed:
+    if all(cell.load.get("kind") == "closed" for cell in findings.results):
         notes.append(
             "Closed loop: a client waits for its answer before it asks again, so its times are "
             "service times, and say nothing about users who arrive on their own."
         )
-    return Table(
-        title="Latency",
-        columns=tuple(columns),
-        rows=tuple(rows),
-        caption=caption,
-        notes=tuple(notes),
-    )
+    return replace(table, notes=tuple(notes))
+
+
+class _Times(NamedTuple):
+    result: Result
+    kind: str
+    latency: Latency
+
+
+def _of_times(field: Field[Result]) -> Field[_Times]:
+    return Field(head=field.head, align=field.align, cell=lambda times: field.cell(times.result))
 
 
 def client_table(findings: Findings) -> Table:
     """Return the cost of the load for the client, and its disturbances."""
-    names, name_columns, caption = _case_columns(findings.results)
-    rows = [
-        (
-            *names(cell),
-            _optional(cell.client.cpu_us_per_request),
-            _optional(cell.client.rss_bytes_max, 2**20),
-            _optional(cell.client.sockets_max),
-            _optional(cell.duration_s),
-            _optional(cell.first_done_s),
-            _optional(cell.last_done_s),
-            NOT_KNOWN if cell.little is None else f"{cell.little:.3f}",
-            *jitter_cells(cell.jitter, NOT_KNOWN),
-        )
-        for cell in findings.results
+    of_case, caption = _case_fields(findings.results)
+    fields: list[Field[Result]] = [
+        *of_case,
+        number("CPU", known(lambda cell: cell.client.cpu_us_per_request), "µs/request"),
+        number("Memory", known(lambda cell: cell.client.rss_bytes_max, 2**20), "MiB, most"),
+        number("Sockets", known(lambda cell: cell.client.sockets_max), "most"),
+        number("Measured", known(lambda cell: cell.duration_s), "s"),
+        number("First done", known(lambda cell: cell.first_done_s), "s", is_optional=True),
+        number("Last done", known(lambda cell: cell.last_done_s), "s", is_optional=True),
+        *_little_and_jitter(),
     ]
-    columns = (
-        *name_columns,
-        *numbers(
-            ("CPU", "µs/request"), ("Memory", "MiB, most"), ("Sockets", "most"), ("Measured", "s")
-        ),
-        Column(head="First done", unit="s", is_optional=True),
-        Column(head="Last done", unit="s", is_optional=True),
-        *LITTLE_AND_JITTER,
-    )
     notes = (
         "CPU: time of the load's threads over all requests.",
         "Sockets: TCP sockets of the client host, in use or in TIME_WAIT.",
         "First done: the first client had no more work; last done: the last request was answered.",
         "Little's law: requests in flight against rate times time; 1 when the books agree.",
-        *JITTER_NOTES,
+        "Hiccup: by how much a thread that sleeps for a moment woke late, p99.9 of the trial.",
+        "Waited: how long the worst load thread was ready and had no core.",
     )
-    return Table(
-        title="The client", columns=columns, rows=tuple(rows), caption=caption, notes=notes
-    )
+    return tabulated("The client", findings.results, fields, caption=caption, notes=notes)
 
 
 def errors_table(findings: Findings) -> Table | None:
     """Return failed requests by kind with the first message; None when none failed."""
-    rows = [
-        (trial.trial, trial.target, ", ".join(trial.operations), line)
-        for trial in findings.trials
-        for line in trial.errors
-    ]
+    rows = [(trial, line) for trial in findings.trials for line in trial.errors]
     if not rows:
         return None
-    columns = tuple(
-        Column(head=head, align="left") for head in ("Trial", "Target", "Operation", "What failed")
-    )
-    return Table(title="Failed requests", columns=columns, rows=tuple(rows))
+    fields: list[Field[tuple[TrialFacts, str]]] = [
+        word("Trial", lambda row: row[0].trial),
+        word("Target", lambda row: row[0].target),
+        word("Operation", lambda row: ", ".join(row[0].operations)),
+        word("What failed", lambda row: row[1]),
+    ]
+    return tabulated("Failed requests", rows, fields)
 
 
 def trials_table(findings: Findings) -> Table:
     """Return all planned trials with their states."""
-    rows = [
-        (
-            trial.trial,
-            trial.state if trial.reason is None else f"{trial.state}: {trial.reason}",
-            trial.target,
-            trial.workload,
-            trial.phase,
-            ", ".join(describe_parameter(*item) for item in trial.parameters.items()),
-            str(trial.round),
-            str(trial.block),
-            _optional(trial.duration_s),
-            NOT_KNOWN if trial.requests is None else units.format_count(trial.requests),
-            NOT_KNOWN if trial.failed is None else units.format_count(trial.failed),
-            NOT_KNOWN if trial.little is None else f"{trial.little:.3f}",
-            *jitter_cells(trial.jitter, NOT_KNOWN),
-            " ".join(trial.labels),
-        )
-        for trial in findings.trials
+    fields: list[Field[TrialFacts]] = [
+        word("Trial", lambda trial: trial.trial),
+        word(
+            "State",
+            lambda trial: trial.state if trial.reason is None else f"{trial.state}: {trial.reason}",
+        ),
+        word("Target", lambda trial: trial.target),
+        word("Workload", lambda trial: trial.workload),
+        word("Phase", lambda trial: trial.phase),
+        word(
+            "Parameters",
+            lambda trial: ", ".join(describe_parameter(*item) for item in trial.parameters.items()),
+        ),
+        number("Round", lambda trial: str(trial.round)),
+        number("Block", lambda trial: str(trial.block)),
+        number("Length", known(lambda trial: trial.duration_s), "s"),
+        number("Requests", known(lambda trial: trial.requests, show=COUNT)),
+        number("Failed", known(lambda trial: trial.failed, show=COUNT)),
+        *_little_and_jitter(),
+        word("Labels", lambda trial: " ".join(trial.labels)),
     ]
-    left = ("Trial", "State", "Target", "Workload", "Phase", "Parameters")
-    columns = (
-        *texts(*left),
-        *numbers("Round", "Block", ("Length", "s"), "Requests", "Failed"),
-        *LITTLE_AND_JITTER,
-        Column(head="Labels", align="left"),
-    )
-    return Table(title="Every trial", columns=columns, rows=tuple(rows))
+    return tabulated("Every trial", findings.trials, fields)
+
+
+def _little_and_jitter() -> list[Field[Any]]:
+    return [
+        number("Little", known(lambda item: item.little, show=".3f"), "ratio"),
+        number("Hiccup", known(lambda item: item.jitter.hiccup_ns_p99_9, 1e6), "ms",
+               is_optional=True),
+        number("Waited", known(lambda item: item.jitter.run_delay_share, 0.01), "%",
+               is_optional=True),
+    ]  # fmt: skip
 
 
 def _results(results: Sequence[Result], title: str) -> Table:
-    names, name_columns, caption = _case_columns(results)
-    latencies = [result.headline for result in results if result.headline is not None]
-    scale, unit = _time_unit(latencies)
-    has_data = any(result.bytes for result in results)
+    of_case, caption = _case_fields(results)
+    headlines = [result.headline for result in results if result.headline is not None]
+    scale, unit = _time_unit(headlines)
     means = [result.rate for result in results]
-    is_repeated = any(mean.is_spread for mean in means)
-    has_ceilings = any(result.instrument is not None for result in results)
-    rows = []
-    for result in results:
-        mark = MARKS[result.standing]
-        row = [
-            *names(result),
-            f"{mark}{_number(result.requests_per_s)}" if result.good else NOT_KNOWN,
-        ]
-        row += [ends_words(result.rate), str(result.rate.n)] if is_repeated else []
-        data = f"{mark}{_number(result.bytes_per_s / 2**20)}" if result.bytes else NOT_KNOWN
-        row += [data] * has_data
-        row += [_headline(result.headline, name, scale) for name in ("p50", "p99")]
-        row.append(
-            NOT_KNOWN if result.headline is None else _number(result.headline.max_ns / scale)
-        )
-        row += [ceiling_cell(result, NOT_KNOWN)] * has_ceilings
-        row += [_share_failed(result), limit_words(result, graded=True), " ".join(result.labels)]
-        rows.append(tuple(row))
-    columns = [*name_columns, Column(head="Requests", unit="per s")]
-    if is_repeated:
-        columns += [Column(head=spread_head(means), unit="per s"), Column(head="Trials")]
-    columns += [Column(head="Data", unit="MiB/s")] * has_data
-    columns += [
-        Column(head=head, unit=unit, is_optional=head == "Max") for head in ("p50", "p99", "Max")
-    ]
-    columns += [Column(head="Ceiling", unit="% of own")] * has_ceilings
-    columns.append(Column(head="Failed", unit="%"))
-    columns += [Column(head=head, align="left") for head in ("Limited by", "Labels")]
-    return Table(
-        title=title,
-        columns=tuple(columns),
-        rows=tuple(rows),
-        caption=caption,
-        notes=(
-            *notes_below(results),
-            *_time_note(results),
-            *_iteration_note(results),
-            *ceiling_notes(results),
-            LIMIT_NOTE,
+    fields = [*of_case, number("Requests", _marked_rate, "per s")]
+    if any(mean.is_spread for mean in means):
+        fields.append(number(spread_head(means), lambda result: ends_words(result.rate), "per s"))
+        fields.append(number("Trials", lambda result: str(result.rate.n)))
+    if any(result.bytes for result in results):
+        fields.append(number("Data", _marked_data, "MiB/s"))
+    fields += [
+        number("p50", _quantile(lambda result: result.headline, "p50", scale), unit),
+        number("p99", _quantile(lambda result: result.headline, "p99", scale), unit),
+        number(
+            "Max",
+            known(lambda result: getattr(result.headline, "max_ns", None), scale),
+            unit,
+            is_optional=True,
         ),
+    ]
+    if any(result.instrument is not None for result in results):
+        fields.append(number("Ceiling", _ceiling, "% of own"))
+    fields += [
+        number("Failed", _share_failed, "%"),
+        word("Limited by", lambda result: limit_words(result, graded=True)),
+        word("Labels", lambda result: " ".join(result.labels)),
+    ]
+    notes = (
+        *notes_below(results),
+        *_time_note(results),
+        *_iteration_note(results),
+        *_ceiling_notes(results),
+        LIMIT_NOTE,
     )
+    return tabulated(title, results, fields, caption=caption, notes=notes)
+
+
+def _marked_rate(result: Result) -> str:
+    mark = MARKS[result.standing]
+    return f"{mark}{units.format_number(result.requests_per_s)}" if result.good else NOT_KNOWN
+
+
+def _marked_data(result: Result) -> str:
+    mark = MARKS[result.standing]
+    rate = units.format_number(result.bytes_per_s / 2**20)
+    return f"{mark}{rate}" if result.bytes else NOT_KNOWN
 
 
 def _with_mixes(findings: Findings) -> list[Result]:
@@ -297,36 +341,28 @@ def _iteration_note(cells: Sequence[Result]) -> Iterable[str]:
         yield f"{', '.join(several)}: a trial's rate is that of all its iterations."
 
 
-def _case_columns(
-    cells: Sequence[Result],
-) -> tuple[Callable[[Result], list[str]], list[Column], str]:
+def _case_fields(cells: Sequence[Result]) -> tuple[list[Field[Result]], str]:
     """Return how rows begin: parameters that differ; the others go into the caption."""
-    parts: list[tuple[str, Callable[[Result], str], Align]] = [
-        ("Target", lambda cell: cell.target, "left"),
-        ("Workload", lambda cell: cell.workload, "left"),
-        ("Operation", operation_words, "left"),
+    fields: list[Field[Result]] = [
+        word("Target", lambda cell: cell.target),
+        word("Workload", lambda cell: cell.workload),
+        word("Operation", operation_words),
     ]
     names = dict.fromkeys(name for cell in cells for name in cell.parameters)
     for name in sorted(names, key=lambda name: name != "size"):
         head = name.removesuffix("_bytes").replace("_", " ").capitalize()
-        parts.append((head, _parameter(name), "right"))
-    parts.append(("Round", lambda cell: "" if cell.round is None else str(cell.round), "right"))
+        fields.append(number(head, _parameter(name)))
+    fields.append(number("Round", lambda cell: "" if cell.round is None else str(cell.round)))
     if any(cell.iteration is not None for cell in cells):
-        parts.append(("Iteration", lambda cell: str(cell.iteration), "right"))
+        fields.append(number("Iteration", lambda cell: str(cell.iteration)))
     shown, same = [], []
-    for head, text_of, align in parts:
-        values = {text_of(cell) for cell in cells}
-        if len(values) > 1 or head in ("Target", "Operation"):
-            shown.append((head, text_of, align))
+    for field in fields:
+        values = {field.cell(cell) for cell in cells}
+        if len(values) > 1 or field.head in ("Target", "Operation"):
+            shown.append(field)
         elif values - {""}:
-            same.append((head, values.pop()))
-    columns = [Column(head=head, align=align) for head, _, align in shown]
-    caption = ", ".join(f"{head.lower()} {value}" for head, value in same)
-    return (
-        lambda cell: [text_of(cell) for _, text_of, _ in shown],
-        columns,
-        f"In all rows: {caption}." if caption else "",
-    )
+            same.append(f"{field.head.lower()} {values.pop()}")
+    return shown, f"In all rows: {', '.join(same)}." if same else ""
 
 
 def _parameter(name: str) -> Callable[[Result], str]:
@@ -354,46 +390,33 @@ def _time_unit(latencies: Sequence[Latency]) -> tuple[float, str]:
     return (1e3, "µs") if middle < 1e6 else (1e6, "ms")
 
 
-def _headline(latency: Latency | None, name: str, scale: float) -> str:
-    return NOT_KNOWN if latency is None else _quantile(latency, name, scale)
+def _quantile(
+    latency_of: Callable[[Item], Latency | None], name: str, scale: float
+) -> Callable[[Item], str]:
+    def cell(item: Item) -> str:
+        latency = latency_of(item)
+        if latency is not None and name in latency.at_least:
+            return f"≥ {units.format_number(latency.at_least[name] / scale)}"
+        value = None if latency is None else latency.quantiles[name]
+        return NOT_KNOWN if value is None else units.format_number(value / scale)
 
-
-def _quantile(latency: Latency, name: str, scale: float) -> str:
-    if name in latency.at_least:
-        return f"≥ {_number(latency.at_least[name] / scale)}"
-    value = latency.quantiles[name]
-    return NOT_KNOWN if value is None else _number(value / scale)
-
-
-def _number(value: float) -> str:
-    return units.format_number(value)
-
-
-def _optional(value: float | None, scale: float = 1) -> str:
-    return NOT_KNOWN if value is None else _number(value / scale)
+    return cell
 
 
 def _share_failed(cell: Result) -> str:
     if cell.failed_if_stated is None:
         return "not stated"
-    return "0" if not cell.failed else _number(100 * cell.failed / cell.requests)
+    return "0" if not cell.failed else units.format_number(100 * cell.failed / cell.requests)
 
 
-JITTER_NOTES = (
-    "Hiccup: by how much a thread that sleeps for a moment woke late, p99.9 of the trial.",
-    "Waited: how long the worst load thread was ready and had no core.",
-)
-
-
-def ceiling_cell(cell: Result, not_known: str) -> str:
+def _ceiling(cell: Result) -> str:
     """Return the used share of the load generator's ceiling, in percent."""
     if cell.instrument is None:
-        return not_known
+        return NOT_KNOWN
     return ("~" if cell.instrument.is_extended else "") + f"{100 * cell.instrument.share:.0f}"
 
 
-def ceiling_notes(cells: Sequence[Result]) -> Iterable[str]:
-    """Explain the column of ceilings."""
+def _ceiling_notes(cells: Sequence[Result]) -> Iterable[str]:
     shares = [cell.instrument for cell in cells if cell.instrument is not None]
     if not shares:
         return
@@ -410,12 +433,3 @@ def ceiling_notes(cells: Sequence[Result]) -> Iterable[str]:
     )
     if any(share.is_extended for share in shares):
         yield "~ requests larger than any that was calibrated: the line of the last two sizes."
-
-
-def jitter_cells(jitter: Jitter, not_known: str) -> tuple[str, str]:
-    """Return the hiccups in milliseconds, and the wait for a core in percent."""
-    hiccup_ns, delay = jitter.hiccup_ns_p99_9, jitter.run_delay_share
-    return (
-        not_known if hiccup_ns is None else units.format_number(hiccup_ns / 1e6),
-        not_known if delay is None else units.format_number(100 * delay),
-    )

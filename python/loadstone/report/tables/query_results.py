@@ -1,7 +1,9 @@
 """Times of queries: totals per arm, each query by arm, and every run."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
 
 from loadstone import units
 from loadstone.analysis.cells.queries import (
@@ -11,11 +13,21 @@ from loadstone.analysis.cells.queries import (
     TablesLoad,
     ratio_of,
 )
-from loadstone.analysis.cells.query_streams import Arm, StreamRuns
+from loadstone.analysis.cells.query_streams import StreamRuns
 from loadstone.analysis.statistics.mean import Mean
 from loadstone.report.result_words import MARKS, NOT_KNOWN, marks_note, spread_note
-from loadstone.report.tables.layout import Column, Table, numbers, texts
+from loadstone.report.tables.layout import (
+    COUNT,
+    Column,
+    Field,
+    Table,
+    known,
+    number,
+    tabulated,
+    word,
+)
 
+UNCHECKED = ", not compared"
 DERIVED = "Derived from TPC-H; not comparable with published TPC-H results."
 
 
@@ -37,75 +49,50 @@ def query_tables(results: QueryResults | None) -> Iterator[Table]:
 
 def arms_table(results: QueryResults) -> Table:
     """Return all queries of each arm in a row, with the ratio to the first arm."""
-    names = results.names or ("target",)
-    rows = []
-    for number, arm in enumerate(results.arms):
-        figures = (
-            seconds(arm.total_s),
-            seconds(arm.geometric_mean_s),
-            _ratio(results.arms[0], arm) if number else "1",
-            seconds(_sum([query.cpu_s for query in arm.queries])),
-            _bytes(_sum([query.read_bytes for query in arm.queries])),
-            _slowest(arm),
-            answers_cell(arm),
-        )
-        rows.append((arm.arm, figures))
-    return _by_arm(
-        "Queries",
-        names,
-        ["Total", "Geo mean", "× first"],
-        rows,
+    first = results.arms[0]
+    fields: list[Field[QueryArm]] = [
+        *_arm_fields(results.names or ("target",)),
+        number("Total", lambda arm: seconds(arm.total_s)),
+        number("Geo mean", lambda arm: seconds(arm.geometric_mean_s)),
+        number("× first", lambda arm: "1" if arm is first else _ratio(first, arm)),
+        number("CPU", lambda arm: seconds(_sum([query.cpu_s for query in arm.queries]))),
+        number("Read", lambda arm: _bytes(_sum([query.read_bytes for query in arm.queries]))),
+        word("Slowest", _slowest),
+        word("Right", answers_cell),
+    ]
+    note = (
         "Total and geometric mean of each query's mean time. × first: geometric mean of the "
-        "ratios, query by query, with its 95 % CI over the queries. Read: bytes from storage.",
+        "ratios, query by query, with its 95 % CI over the queries. Read: bytes from storage."
     )
+    return tabulated("Queries", results.arms, fields, notes=(note, DERIVED))
 
 
 def streams_table(results: QueryResults) -> Table:
     """Return the queries per hour by arm and number of streams."""
-    rows = []
-    for streams in results.streams:
-        slowest = streams.slowest
-        figures = (
-            str(streams.streams),
-            _hourly(streams.rate),
-            seconds(streams.mean_elapsed_s),
-            seconds(streams.cpu_s),
-            _bytes(streams.read_bytes),
-            NOT_KNOWN if slowest is None else f"{slowest[0]} {seconds(slowest[1])}",
-            f"{streams.right}/{streams.asked}{'' if streams.is_compared else ', not compared'}",
-        )
-        rows.append((streams.arm, figures))
-    return _by_arm(
-        "Streams beside each other",
-        results.names,
-        ["Streams", "Queries/h", "Elapsed"],
-        rows,
+    fields: list[Field[StreamRuns]] = [
+        *_arm_fields(results.names),
+        number("Streams", lambda runs: str(runs.streams)),
+        number("Queries/h", lambda runs: _hourly(runs.rate)),
+        number("Elapsed", lambda runs: seconds(runs.mean_elapsed_s)),
+        number("CPU", lambda runs: seconds(runs.cpu_s)),
+        number("Read", lambda runs: _bytes(runs.read_bytes)),
+        word("Slowest", lambda r: f"{r.slowest[0]} {seconds(r.slowest[1])}" if r.slowest else "–"),
+        word(
+            "Right",
+            lambda runs: f"{runs.right}/{runs.asked}{'' if runs.is_compared else UNCHECKED}",
+        ),
+    ]
+    note = (
         "Queries/h: all queries of all streams by wall time; runs with a failed or wrong query "
         "have none. Times of queries are those beside the other streams, not comparable with a "
         "query by itself. "
-        + spread_note([rate for stream in results.streams if (rate := stream.rate)]),
     )
+    note += spread_note([rate for stream in results.streams if (rate := stream.rate)])
+    return tabulated("Streams beside each other", results.streams, fields, notes=(note, DERIVED))
 
 
-def _by_arm(
-    title: str,
-    names: Sequence[str],
-    heads: Sequence[str],
-    rows: Iterable[tuple[Arm, tuple[str, ...]]],
-    note: str,
-) -> Table:
-    """Return a row per arm: its names, figures under `heads`, and its resources."""
-    return Table(
-        title=title,
-        columns=(
-            *(Column(head=name.capitalize(), align="left") for name in names),
-            *numbers(*heads),
-            *numbers("CPU", "Read"),
-            *texts("Slowest", "Right"),
-        ),
-        rows=tuple((*(getattr(arm, name) for name in names), *figures) for arm, figures in rows),
-        notes=(note, DERIVED),
-    )
+def _arm_fields(names: Sequence[str]) -> list[Field[Any]]:
+    return [word(name.capitalize(), attrgetter(f"arm.{name}")) for name in names]
 
 
 def _beside(results: QueryResults) -> Table:
@@ -164,33 +151,20 @@ def _side_by_side(results: QueryResults) -> Table:
 
 
 def _details(results: QueryResults) -> Table:
-    rows = [
-        (
-            results.name_of(arm.arm),
-            query.query,
-            str(len(query.by_block)),
-            seconds(query.seconds[0] if query.by_block else None),
-            seconds(query.mean_s),
-            seconds(query.cpu_s),
-            _bytes(query.read_bytes),
-            NOT_KNOWN if query.rows is None else f"{query.rows:,}",
-            _answer(query),
-            query.limit or NOT_KNOWN,
-        )
-        for arm in results.arms
-        for query in arm.queries
+    fields: list[Field[QueryTimes]] = [
+        word("Arm", lambda query: results.name_of(query.arm)),
+        word("Query", lambda query: query.query),
+        number("Runs", lambda query: str(len(query.by_block))),
+        number("First", lambda query: seconds(query.seconds[0] if query.by_block else None)),
+        number("Mean", lambda query: seconds(query.mean_s)),
+        number("CPU", lambda query: seconds(query.cpu_s)),
+        number("Read", lambda query: _bytes(query.read_bytes)),
+        number("Rows", known(lambda query: query.rows, show=COUNT)),
+        word("Answer", _answer),
+        word("Limited by", lambda query: query.limit or NOT_KNOWN),
     ]
-    heads = ("Runs", "First", "Mean", "CPU", "Read", "Rows")
-    return Table(
-        title="Each query in detail",
-        columns=(
-            *texts("Arm", "Query"),
-            *numbers(*heads),
-            *texts("Answer", "Limited by"),
-        ),
-        rows=tuple(rows),
-        notes=tuple(_bounds(results)),
-    )
+    queries = [query for arm in results.arms for query in arm.queries]
+    return tabulated("Each query in detail", queries, fields, notes=_bounds(results))
 
 
 def _bounds(results: QueryResults) -> Iterator[str]:
@@ -207,37 +181,26 @@ def _bounds(results: QueryResults) -> Iterator[str]:
 
 
 def _loads(results: QueryResults) -> Table:
-    rows = [
-        (
-            load.target,
-            load.filesystem or NOT_KNOWN,
-            f"{load.scale:g}",
-            load.format,
-            str(load.partitions),
-            f"{load.files:,}",
-            _bytes(load.bytes),
-            "was there" if load.was_there else seconds(load.seconds),
-            _rate(load),
-            load.sha256[:12],
-        )
-        for load in results.loads
+    fields: list[Field[TablesLoad]] = [
+        word("Target", lambda load: load.target),
+        word("File system", lambda load: load.filesystem or NOT_KNOWN),
+        number("Scale", lambda load: f"{load.scale:g}"),
+        number("Format", lambda load: load.format),
+        number("Partitions", lambda load: str(load.partitions)),
+        number("Files", lambda load: f"{load.files:,}"),
+        number("Size", lambda load: _bytes(load.bytes)),
+        number("Loaded in", _loaded_in),
+        number("Rate", _rate),
+        number("SHA-256", lambda load: load.sha256[:12]),
     ]
-    heads = ("Scale", "Format", "Partitions", "Files", "Size", "Loaded in", "Rate", "SHA-256")
-    return Table(
-        title="Tables",
-        columns=(
-            *texts("Target", "File system"),
-            *numbers(*heads),
-        ),
-        rows=tuple(rows),
-        notes=tuple(
-            f"{load.target}: {units.counted(load.files_kept, 'file')} of "
-            f"{units.format_bytes(load.bytes_kept)} had been written before the run was cut off; "
-            "time and rate are of the rest."
-            for load in results.loads
-            if load.files_kept
-        ),
+    notes = (
+        f"{load.target}: {units.counted(load.files_kept, 'file')} of "
+        f"{units.format_bytes(load.bytes_kept)} had been written before the run was cut off; "
+        "time and rate are of the rest."
+        for load in results.loads
+        if load.files_kept
     )
+    return tabulated("Tables", results.loads, fields, notes=notes)
 
 
 def seconds(value: float | None) -> str:
@@ -275,6 +238,10 @@ def _bytes(value: float | None) -> str:
     return NOT_KNOWN if value is None else units.format_bytes(value)
 
 
+def _loaded_in(load: TablesLoad) -> str:
+    return "was there" if load.was_there else seconds(load.seconds)
+
+
 def _rate(load: TablesLoad) -> str:
     written = load.bytes - load.bytes_kept
     if not load.seconds or not written:
@@ -298,7 +265,7 @@ def _slowest(arm: QueryArm) -> str:
 
 def answers_cell(arm: QueryArm) -> str:
     """Return how many queries were answered correctly."""
-    unchecked = "" if all(query.is_compared for query in arm.right_queries) else ", not compared"
+    unchecked = "" if all(query.is_compared for query in arm.right_queries) else UNCHECKED
     return f"{arm.right}/{len(arm.queries)}{unchecked}"
 
 

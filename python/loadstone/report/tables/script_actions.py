@@ -1,6 +1,6 @@
 """The table of a script's actions: rates, times and failures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from loadstone import units
 from loadstone.analysis import Findings
@@ -14,7 +14,7 @@ from loadstone.report.result_words import (
     rate_words,
     spread_head,
 )
-from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.layout import Field, Table, known, number, tabulated, word
 
 RATE_NOTE = (
     "Rate: actions that all clients completed, by the wall time of their turn: making users, all"
@@ -50,59 +50,45 @@ def _table(actions: Sequence[ActionCell], title: str, *, is_grouped: bool) -> Ta
     if not actions:
         return None
     names = varied_parameters(action.cell.parameters for action in actions)
-    has_targets = len({action.cell.target for action in actions}) > 1
-    has_types = any(action.user_type for action in actions)
-    has_spaces = any(action.space for action in actions)
-    words = ["Target"] if has_targets else []
-    words += [name.replace("_", " ").capitalize() for name in names]
-    words += ["User type"] if has_types else []
-    words += ["Action", "Space"] if has_spaces else ["Action"]
-    columns = [Column(head=word, align="left") for word in words]
-    means = [action.cell.rate for action in actions if action.completed_per_s]
-    is_repeated = any(mean.is_spread for mean in means)
-    columns += [Column(head=head) for head in ("Count", "Rate")]
-    columns += [Column(head=spread_head(means), is_optional=True)] if is_repeated else []
+    means = [action.completed for action in actions if action.completed is not None]
+    fields: list[Field[ActionCell]] = []
+    if len({action.cell.target for action in actions}) > 1:
+        fields.append(word("Target", lambda action: action.cell.target))
+    fields += [word(name.replace("_", " ").capitalize(), _parameter(name)) for name in names]
+    if any(action.user_type for action in actions):
+        fields.append(word("User type", lambda action: action.user_type or NOT_KNOWN))
+    fields.append(word("Action", lambda action: action.action))
+    if any(action.space for action in actions):
+        fields.append(word("Space", lambda action: action.space or NOT_KNOWN))
+    fields.append(number("Count", lambda action: f"{action.cell.requests:,}"))
+    fields.append(number("Rate", lambda a: rate_words(a.cell) if a.completed_per_s else NOT_KNOWN))
+    if any(mean.is_spread for mean in means):
+        head = spread_head(means)
+        fields.append(number(head, lambda a: ends_words(a.completed), is_optional=True))
     # A grouped table has no room for both rates.
-    heads = ("p50", "p99") if is_grouped else ("Busy", "p50", "p99")
-    columns += [Column(head=head) for head in heads]
+    fields += [] if is_grouped else [number("Busy", lambda action: _rate(action.busy_per_s))]
+    fields += [
+        number("p50", lambda action: quantile_words(action.cell.headline, "p50")),
+        number("p99", lambda action: quantile_words(action.cell.headline, "p99")),
+    ]
     has_crypto = any(action.crypto_share for action in actions)
-    columns += [Column(head="Crypto")] if has_crypto else []
-    columns += [] if is_grouped else [Column(head="Requests", is_optional=True)]
-    columns += [Column(head="Failed")]
-    rows = []
-    for action_cell in actions:
-        cell = action_cell.cell
-        row = [cell.target] if has_targets else []
-        row += [_value(name, cell.parameters.get(name)) for name in names]
-        row += [action_cell.user_type or NOT_KNOWN] if has_types else []
-        row += (
-            [action_cell.action, action_cell.space or NOT_KNOWN]
-            if has_spaces
-            else [action_cell.action]
+    if has_crypto:
+        fields.append(number("Crypto", lambda action: _share(action.crypto_share)))
+    if not is_grouped:
+        fields.append(
+            number("Requests", known(lambda a: a.requests_per_action, show=".3g"), is_optional=True)
         )
-        row += [f"{cell.requests:,}"]
-        row += [rate_words(cell) if action_cell.completed_per_s else NOT_KNOWN]
-        row += (
-            [ends_words(cell.rate if action_cell.completed_per_s else None)] if is_repeated else []
-        )
-        row += [] if is_grouped else [_rate(action_cell.busy_per_s)]
-        row += [quantile_words(cell.headline, name) for name in ("p50", "p99")]
-        row += [_share(action_cell.crypto_share)] if has_crypto else []
-        each = action_cell.requests_per_action
-        row += [] if is_grouped else [NOT_KNOWN if each is None else f"{each:.3g}"]
-        rows.append((*row, _failed(action_cell)))
-    caption = ", ".join(_same(actions, names))
+    fields.append(number("Failed", _failed))
     notes = [RATE_NOTE if is_grouped else f"{RATE_NOTE} {BUSY_NOTE}"]
     notes += notes_below([action.cell for action in actions])
     notes += [CRYPTO_NOTE] if has_crypto else []
     notes += [ALL_NOTE] if any(action.action == ALL for action in actions) else []
-    return Table(
-        title=title,
-        columns=tuple(columns),
-        rows=tuple(rows),
-        caption=caption,
-        notes=tuple(notes),
-    )
+    caption = ", ".join(_same(actions, names))
+    return tabulated(title, actions, fields, caption=caption, notes=notes)
+
+
+def _parameter(name: str) -> Callable[[ActionCell], str]:
+    return lambda action: _value(name, action.cell.parameters.get(name))
 
 
 def _share(share: float | None) -> str:
