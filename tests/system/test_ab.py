@@ -164,9 +164,9 @@ def test_ctrl_c_ends_a_gate_with_what_is_known_and_it_goes_on(tmp_path: Path) ->
     assert 1 <= answer["blocks"] < 6
     assert answer["rows"]
     # Each block leaves a line, and no trial does.
-    told = [line.partition("/")[0] for line in err.splitlines() if line.startswith("block ")]
-    assert told[: answer["blocks"]] == [f"block {block}" for block in range(1, len(told) + 1)]
-    assert told
+    blocks = [line.partition("/")[0] for line in err.splitlines() if line.startswith("block ")]
+    assert blocks[: answer["blocks"]] == [f"block {block}" for block in range(1, len(blocks) + 1)]
+    assert blocks
     assert not is_told_of_trials(err)
     # A gate that has ended keeps its answer for the next; this one has not.
     assert not (run / ANSWER).exists()

@@ -135,7 +135,7 @@ SOUND_RUNS = 4
 def begin(attempt: Attempt, code: int, steps: int, *arguments: str | Path, stops: bool) -> None:
     """Run a command against the sound server, which must end with `code`.
 
-    A busy machine lets even a sound server miss a time-out: then the run begins anew, in a new folder.
+    On a busy machine even a sound server may time out: the run then begins again in a new folder.
     """
     base = attempt.folder
     for number in range(SOUND_RUNS):

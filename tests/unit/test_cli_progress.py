@@ -134,15 +134,15 @@ def test_where_another_tells_how_far_it_is_a_terminal_keeps_only_what_went_wrong
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
-    kept = {}
+    lines_left = {}
     for has_trials in (True, False):
         monkeypatch.setattr(sys, "stderr", screen := Terminal())
         view = progress.make_view([planned(1), planned(2)], has_trials=has_trials)
         for event in STORY:
             view.show(event)
         view.close()
-        kept[has_trials] = [screen.getvalue().count(mark) for mark in ("✓", "✗")]
-    assert kept == {True: [1, 1], False: [0, 1]}
+        lines_left[has_trials] = [screen.getvalue().count(mark) for mark in ("✓", "✗")]
+    assert lines_left == {True: [1, 1], False: [0, 1]}
 
 
 @pytest.mark.parametrize(

@@ -563,17 +563,17 @@ def test_queries_and_searches_have_the_numbers_of_their_results(
         for streams, row in zip(
             findings.queries.streams, document["queries"]["streams"], strict=True
         ):
-            (of_query,) = findings.results
+            (of_streams,) = findings.results
             assert streams.rate is not None
-            assert row["queries_per_hour"] == pytest.approx(3600 * of_query.requests_per_s)
+            assert row["queries_per_hour"] == pytest.approx(3600 * of_streams.requests_per_s)
             low_high = (streams.rate.low / 3600, streams.rate.high / 3600)
-            assert low_high == pytest.approx((of_query.rate.low, of_query.rate.high))
+            assert low_high == pytest.approx((of_streams.rate.low, of_streams.rate.high))
     for search, row in zip(findings.searches, document["searches"], strict=True):
-        result_of_query = by_trials[frozenset(search.confirming)]
-        assert search.rate == of_query.rate
-        assert row["requests_per_s"] == of_query.requests_per_s
-        assert of_query.service is not None
-        assert row["latency_ns"] == of_query.service.quantiles["p99"]
+        of_capacity = by_trials[frozenset(search.confirming)]
+        assert search.rate == of_capacity.rate
+        assert row["requests_per_s"] == of_capacity.requests_per_s
+        assert of_capacity.service is not None
+        assert row["latency_ns"] == of_capacity.service.quantiles["p99"]
 
 
 def test_a_percentile_is_of_all_requests_in_histories_and_comparisons_too(

@@ -156,7 +156,7 @@ def _rank_of_client(limit: str, observed: Observed) -> Rank | None:
         is_refused = observed.refused_here > THROTTLED_MUCH
         return Rank.REFUSED if is_refused else Rank.CLIENT
     if limit == "INSTRUMENT_CPU" and _waits_mostly(observed):
-        # More clients bring more by larger batches in what is left of the core, which is still the limit.
+        # More clients bring more by larger batches; what is left of the core is still the limit.
         return Rank.CLIENT
     up, below = observed.step_up, observed.step_here
     has_slack = _has_slack(observed)
