@@ -320,8 +320,7 @@ class _Asking:
     ) -> list[tuple[str, Question, Conclusion]]:
         """Ask questions, several at once, but those of one turn one after another."""
         turns: dict[str, list[Question]] = {}
-        # What takes longest begins first: places of their own are made before they are asked.
-        for _, question in sorted(questions, key=lambda row: row[1].where not in IN_TURN):
+        for _, question in questions:
             in_turn = question.where if question.where in IN_TURN else question.turn
             turns.setdefault(in_turn or question.name, []).append(question)
         answers: dict[str, Conclusion] = {}
@@ -342,7 +341,9 @@ class _Asking:
         alone = turns.pop(ALONE, [])
         pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="card")
         try:
-            for future in [pool.submit(ask, turn) for turn in turns.values()]:
+            # What takes longest begins first.
+            longest_first = sorted(turns.values(), key=len, reverse=True)
+            for future in [pool.submit(ask, turn) for turn in longest_first]:
                 future.result()
         finally:
             pool.shutdown(cancel_futures=True)

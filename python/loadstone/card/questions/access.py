@@ -1,7 +1,7 @@
 """Who may ask, and until when: signatures, signed URLs, clocks."""
 
 from loadstone.card.conclusion import Conclusion, differs, no, yes
-from loadstone.card.questions.shared import BODY, object_of_100_bytes
+from loadstone.card.questions.shared import BODY, two_objects
 from loadstone.card.store import Reply, Store
 
 EXPIRED = {"url": 1}
@@ -10,19 +10,19 @@ OPEN = {"url": 60}
 
 def refuses_nobody(store: Store) -> Conclusion:
     """A read without a signature or a token."""
-    there, _ = store.shared(object_of_100_bytes)
+    there, _ = store.shared(two_objects)
     return _refused(there.get("k", signing="nobody", may_be_denied=True))
 
 
 def refuses_wrong(store: Store) -> Conclusion:
     """A read with a wrong signature, or a wrong token."""
-    there, _ = store.shared(object_of_100_bytes)
+    there, _ = store.shared(two_objects)
     return _refused(there.get("k", signing="wrong", may_be_denied=True))
 
 
 def signed_get(store: Store) -> Conclusion:
     """A read by a signed URL."""
-    there, _ = store.shared(object_of_100_bytes)
+    there, _ = store.shared(two_objects)
     reply = there.get("k", signing=OPEN, may_be_denied=True)
     return yes() if reply.body == BODY else no(reply.words)
 
@@ -37,21 +37,21 @@ def signed_put(store: Store) -> Conclusion:
 
 def signed_get_ends(store: Store) -> Conclusion:
     """A read by a signed URL that has expired."""
-    there, _ = store.shared(object_of_100_bytes)
+    there, _ = store.shared(two_objects)
     reply = there.get("k", signing=EXPIRED, signed_ago_s=60, may_be_denied=True)
     return _refused(reply)
 
 
 def skew_of_minutes(store: Store) -> Conclusion:
     """A request that was signed 10 minutes ago."""
-    there, _ = store.shared(object_of_100_bytes)
+    there, _ = store.shared(two_objects)
     reply = there.get("k", signed_ago_s=600, may_be_denied=True)
     return yes() if reply.is_ok else no(reply.words)
 
 
 def skew_of_20_minutes(store: Store) -> Conclusion:
     """A request that was signed 20 minutes ago; Amazon refuses from 15 on."""
-    there, _ = store.shared(object_of_100_bytes)
+    there, _ = store.shared(two_objects)
     return _refused(there.get("k", signed_ago_s=1200, may_be_denied=True))
 
 

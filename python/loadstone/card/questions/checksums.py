@@ -7,8 +7,8 @@ from hashlib import md5, sha1, sha256
 
 from loadstone.card.conclusion import Conclusion, differs, no, yes
 from loadstone.card.questions.shared import BODY as SHARED_BODY
-from loadstone.card.questions.shared import object_of_100_bytes
-from loadstone.card.store import Store
+from loadstone.card.questions.shared import two_objects
+from loadstone.card.store import Reply, Store
 
 BODY = b"123456789"
 """The text whose checksums catalogues of CRCs give."""
@@ -19,16 +19,20 @@ DIGESTS = {
     "sha1": sha1(BODY, usedforsecurity=False).digest(),
     "sha256": sha256(BODY).digest(),
 }
+WRONG = {
+    **{
+        f"x-amz-checksum-{name}": b64encode(bytes(len(digest))).decode()
+        for name, digest in DIGESTS.items()
+    },
+    "content-md5": b64encode(bytes(16)).decode(),
+}
+WRONG_IN_SWIFT = {"etag": "0" * 32}
+"""Checksums that are not those of what comes with them, by header."""
 
 
 def refuses_wrong(name: str) -> Callable[[Store], Conclusion]:
     """Return the question whether a wrong checksum of this name is refused."""
-
-    def ask(store: Store) -> Conclusion:
-        wrong = b64encode(bytes(len(DIGESTS[name]))).decode()
-        return _refuses(store, {f"x-amz-checksum-{name}": wrong})
-
-    return ask
+    return lambda store: _refuses(store, f"x-amz-checksum-{name}")
 
 
 def keeps(name: str) -> Callable[[Store], Conclusion]:
@@ -50,22 +54,32 @@ def keeps(name: str) -> Callable[[Store], Conclusion]:
 
 def refuses_wrong_md5(store: Store) -> Conclusion:
     """A wrong `Content-MD5` (S3) or `ETag` (Swift)."""
-    if store.is_swift:
-        return _refuses(store, {"etag": "0" * 32})
-    return _refuses(store, {"content-md5": b64encode(bytes(16)).decode()})
+    return _refuses(store, "etag" if store.is_swift else "content-md5")
 
 
 def etag_is_md5(store: Store) -> Conclusion:
     """The ETag of an object of one put is its MD5, which others compare it with."""
-    _, reply = store.shared(object_of_100_bytes)
+    reply = store.shared(two_objects)[1][-1]
     right = md5(SHARED_BODY, usedforsecurity=False).hexdigest()
     return yes() if reply.headers.get("etag", "").strip('"') == right else no("something else")
 
 
-def _refuses(store: Store, headers: dict[str, str]) -> Conclusion:
-    reply = store.put("k", BODY, headers)
+def _wrong_puts(store: Store) -> tuple[dict[str, Reply], bool]:
+    """Write one object with each wrong checksum; return the answers, and whether it is there."""
+    wrong = WRONG_IN_SWIFT if store.is_swift else WRONG
+    replies = {header: store.put("k", BODY, {header: wrong[header]}) for header in wrong}
+    return replies, store.head("k").is_ok
+
+
+def _refuses(store: Store, header: str) -> Conclusion:
+    replies, is_there = store.together(_wrong_puts) or ({}, True)
+    reply = replies.get(header)
+    if reply is None or (is_there and not reply.is_ok):
+        # It is not known which of the puts wrote what is there.
+        reply = store.put("k", BODY, {header: (WRONG | WRONG_IN_SWIFT)[header]})
+        is_there = not reply.is_ok and store.head("k").is_ok
     if reply.is_ok:
         return no("accepted")
-    if store.head("k").is_ok:
+    if is_there:
         return no(f"{reply.words}, and the object is there")
     return yes(reply.words) if reply.status in (400, 422) else differs(reply.words)

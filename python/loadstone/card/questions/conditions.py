@@ -1,9 +1,10 @@
 """Conditional requests: what locks, leases and the commits of table formats stand on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from loadstone.card.conclusion import Conclusion, differs, no, yes
-from loadstone.card.questions.shared import object_of_100_bytes
+from loadstone.card.questions.shared import two_objects
 from loadstone.card.store import Reply, Request, Store
 
 CREATORS, REPLACERS = 32, 16
@@ -14,29 +15,31 @@ IF_ABSENT = {"if-none-match": "*"}
 
 def put_if_absent(store: Store) -> Conclusion:
     """`If-None-Match: *` where the object is there."""
-    store.must_put("k", b"first")
-    return _refusal(store.put("k", b"second", IF_ABSENT), 412, store, "k", b"first")
+    return _refusal(store, lambda there: there.put("k", b"second", IF_ABSENT))
 
 
 def put_if_absent_creates(store: Store) -> Conclusion:
     """`If-None-Match: *` where nothing is there."""
-    reply = store.put("k", b"first", IF_ABSENT)
+    reply = store.shared(_created)[1].creation
     return yes() if reply.is_ok else no(reply.words)
 
 
 def put_if_match(store: Store) -> Conclusion:
     """`If-Match` with the object's own ETag."""
-    etag = store.must_put("k", b"first").headers.get("etag", "")
-    reply = store.put("k", b"second", {"if-match": etag})
+    there, known, (_, etag) = _existing(store)
+    reply = there.put("k", b"third", {"if-match": etag})
     if not reply.is_ok:
         return no(reply.words)
-    return yes() if store.get("k").body == b"second" else no("acknowledged, and not written")
+    read = there.get("k")
+    if read.body != b"third":
+        return no("acknowledged, and not written")
+    known.state = (read.body, read.headers.get("etag", ""))
+    return yes()
 
 
 def put_if_other(store: Store) -> Conclusion:
     """`If-Match` with another ETag."""
-    store.must_put("k", b"first")
-    return _refusal(store.put("k", b"second", {"if-match": WRONG_ETAG}), 412, store, "k", b"first")
+    return _refusal(store, lambda there: there.put("k", b"second", {"if-match": WRONG_ETAG}))
 
 
 def put_if_match_absent(store: Store) -> Conclusion:
@@ -89,35 +92,34 @@ def _race(store: Store, writers: int, headers: Mapping[str, str]) -> Conclusion:
 
 def delete_if_other(store: Store) -> Conclusion:
     """A delete with another `If-Match` than the object's ETag."""
-    store.must_put("k", b"first")
-    return _refusal(store.delete("k", {"if-match": WRONG_ETAG}), 412, store, "k", b"first")
+    return _refusal(store, lambda there: there.delete("k", {"if-match": WRONG_ETAG}))
 
 
 def delete_if_match(store: Store) -> Conclusion:
     """A delete with the object's own ETag."""
-    etag = store.must_put("k", b"first").headers.get("etag", "")
-    reply = store.delete("k", {"if-match": etag})
+    there, _, (_, etag) = _existing(store)
+    reply = there.delete("k", {"if-match": etag})
     if not reply.is_ok:
         return no(reply.words)
-    return yes() if store.head("k").status == 404 else no("acknowledged, and still there")
+    return yes() if there.head("k").status == 404 else no("acknowledged, and still there")
 
 
 def get_if_changed(store: Store) -> Conclusion:
     """A read with `If-None-Match` of what the reader has already."""
-    there, reply = store.shared(object_of_100_bytes)
-    etag = reply.headers.get("etag", "")
+    there, replies = store.shared(two_objects)
+    etag = replies[-1].headers.get("etag", "")
     return _status(there.get("k", {"if-none-match": etag}), 304)
 
 
 def get_if_match(store: Store) -> Conclusion:
     """A read with another `If-Match` than the object's ETag."""
-    there, _ = store.shared(object_of_100_bytes)
+    there, _ = store.shared(two_objects)
     return _status(there.get("k", {"if-match": WRONG_ETAG}), 412)
 
 
 def copy_if_match(store: Store) -> Conclusion:
     """A copy whose source has another ETag than the one that was named."""
-    there, _ = store.shared(object_of_100_bytes)
+    there, _ = store.shared(two_objects)
     source = f"/{store.place}/{there.key('k')}"
     headers = {"x-amz-copy-source": source, "x-amz-copy-source-if-match": WRONG_ETAG}
     return _status(store.put("copy", b"", headers), 412)
@@ -129,11 +131,39 @@ def _status(reply: Reply, usual: int) -> Conclusion:
     return no("condition ignored") if reply.is_ok else differs(reply.words)
 
 
-def _refusal(reply: Reply, usual: int, store: Store, name: str, body: bytes) -> Conclusion:
-    """Judge a request that must not be carried out: its status, and what is there afterwards."""
-    is_kept = store.get(name).body == body
+@dataclass(slots=True)
+class _Object:
+    """The object `k` of the questions of one turn: how it was created, its bytes and its ETag."""
+
+    creation: Reply
+    state: tuple[bytes, str] | None
+    """None where it is not known, so that the next question writes it anew."""
+
+
+def _created(store: Store) -> _Object:
+    """Write the object on the condition that it is not there."""
+    reply = store.put("k", b"first", IF_ABSENT)
+    return _Object(reply, (b"first", reply.headers.get("etag", "")) if reply.is_ok else None)
+
+
+def _existing(store: Store) -> tuple[Store, _Object, tuple[bytes, str]]:
+    """Return the object, its store, and its state; who changes the object notes the state anew."""
+    there, known = store.shared(_created)
+    state, known.state = known.state, None
+    if state is None:
+        state = (b"first", there.must_put("k", b"first").headers.get("etag", ""))
+    return there, known, state
+
+
+def _refusal(store: Store, ask: Callable[[Store], Reply]) -> Conclusion:
+    """Judge a request that must be refused with 412: its status, and what is there afterwards."""
+    there, known, state = _existing(store)
+    reply = ask(there)
+    if there.get("k").body == state[0]:
+        known.state = state
+        if reply.is_ok:
+            return no(f"{reply.status}, and not carried out")
+        return yes(reply.words) if reply.status == 412 else differs(reply.words)
     if reply.is_ok:
-        return no("condition ignored" if not is_kept else f"{reply.status}, and not carried out")
-    if not is_kept:
-        return no(f"{reply.words}, and carried out all the same")
-    return yes(reply.words) if reply.status == usual else differs(reply.words)
+        return no("condition ignored")
+    return no(f"{reply.words}, and carried out all the same")

@@ -6,7 +6,12 @@ import ssl
 from collections.abc import Iterator
 
 from loadstone.card.conclusion import Conclusion, UnansweredError, differs, no, yes
-from loadstone.card.questions.shared import five_reads, missing_object, object_of_100_bytes
+from loadstone.card.questions.shared import (
+    five_reads,
+    missing_object,
+    two_objects,
+    whole_reads,
+)
 from loadstone.card.store import Reply, Request, Store
 
 STALL_NS = (38_000_000, 48_000_000)
@@ -18,22 +23,22 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0
 
 def keeps_open(store: Store) -> Conclusion:
     """Reads one after another go over one connection."""
-    return _keeps(store.shared(five_reads)[1])
+    return _keeps(_reads(store))
 
 
 def keeps_open_after_puts(store: Store) -> Conclusion:
     """Puts one after another go over one connection."""
-    return _keeps([store.must_put("k") for _ in range(3)])
+    return _keeps(store.shared(two_objects)[1])
 
 
 def keeps_open_after_errors(store: Store) -> Conclusion:
     """A connection outlives a read of what is not there."""
-    return _keeps([store.get("absent") for _ in range(3)])
+    return _keeps(store.shared(missing_object)[1])
 
 
 def answers_at_once(store: Store) -> Conclusion:
     """Small answers do not wait 40 ms for a delayed acknowledgement."""
-    replies = [reply for reply in store.shared(five_reads)[1] if not reply.is_fresh]
+    replies = [reply for reply in _reads(store) if not reply.is_fresh]
     if len(replies) < 2:
         raise UnansweredError("each connection is closed")
     least, most = STALL_NS
@@ -72,7 +77,7 @@ def takes_chunks(store: Store) -> Conclusion:
 
 def speaks_http_1_0(store: Store) -> Conclusion:
     """HTTP/1.0, which health checks and old programs speak."""
-    there, _ = store.shared(object_of_100_bytes)
+    there, _ = store.shared(two_objects)
     head = store.target.head(Request(method="GET", key=there.key("k")), store.place)
     with connect(store, ["http/1.1"]) as stream:
         stream.sendall(head.replace(b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", 1))
@@ -94,16 +99,20 @@ def speaks_http_2(store: Store) -> Conclusion:
 
 def has_tls(store: Store) -> Conclusion:
     """TLS: its version and cipher, as the load generator gets them."""
-    tls = store.shared(missing_object)[1].tls
+    tls = store.shared(missing_object)[1][0].tls
     return no("plain HTTP") if tls is None else yes(", ".join(tls))
 
 
 def does_not_redirect(store: Store) -> Conclusion:
     """Requests are answered where they are sent."""
-    _, reply = store.shared(missing_object)
+    reply = store.shared(missing_object)[1][0]
     if 300 <= reply.status < 400:
         return no(f"{reply.words} to {reply.headers.get('location', 'nowhere')}")
     return yes()
+
+
+def _reads(store: Store) -> list[Reply]:
+    return store.together(five_reads) or store.shared(whole_reads)[1]
 
 
 def _keeps(replies: list[Reply]) -> Conclusion:
@@ -116,7 +125,7 @@ def _keeps(replies: list[Reply]) -> Conclusion:
 @contextlib.contextmanager
 def connect(store: Store, protocols: list[str]) -> Iterator[socket.socket]:
     """Open a connection of our own to where the target's requests go."""
-    _, reply = store.shared(missing_object)
+    reply = store.shared(missing_object)[1][0]
     address, _, port = reply.peer.rpartition(":")
     settings = store.target.document["target"]["settings"]
     try:

@@ -3,22 +3,28 @@
 from collections.abc import Callable
 
 from loadstone.card.conclusion import Conclusion, differs, no, yes
-from loadstone.card.store import Store
+from loadstone.card.questions.shared import (
+    HEADERS,
+    METADATA_BYTES_MAX,
+    metadata,
+    object_with_headers,
+    odd_keys,
+)
+from loadstone.card.store import Reply, Store
 
 KEY_BYTES_MAX = 1024
-METADATA_BYTES_MAX = 2048
 
 
 def keeps_key(name: str) -> Callable[[Store], Conclusion]:
     """Return the question whether an object of this name is read and listed under it."""
 
     def ask(store: Store) -> Conclusion:
-        reply = store.put(name, b"x")
-        if not reply.is_ok:
-            return no(reply.words)
-        if store.get(name).body != b"x":
+        there, is_listed, refused = _written(store, (name,))
+        if refused is not None:
+            return no(refused[1].words)
+        if there.get(name).body != name.encode():
             return no("it cannot be read back")
-        listed = store.listed()
+        listed = [name] if is_listed else there.listed()
         if listed == [name]:
             return yes()
         return no("not listed" if not listed else "listed as another key")
@@ -30,16 +36,29 @@ def distinct_keys(first: str, second: str) -> Callable[[Store], Conclusion]:
     """Return the question whether two keys are two objects."""
 
     def ask(store: Store) -> Conclusion:
-        for name in (first, second):
-            reply = store.put(name, name.encode())
-            if not reply.is_ok:
-                return no(f"the second put: {reply.words}" if name == second else reply.words)
-        if any(store.get(name).body != name.encode() for name in (first, second)):
+        there, is_listed, refused = _written(store, (first, second))
+        if refused is not None:
+            name, reply = refused
+            return no(f"the second put: {reply.words}" if name == second else reply.words)
+        if any(there.get(name).body != name.encode() for name in (first, second)):
             return no("they are one object")
-        listed = store.listed()
-        return yes() if set(listed) == {first, second} else no("not both are listed")
+        if is_listed or set(there.listed()) == {first, second}:
+            return yes()
+        return no("not both are listed")
 
     return ask
+
+
+def _written(store: Store, names: tuple[str, ...]) -> tuple[Store, bool, tuple[str, Reply] | None]:
+    """Write the names of one folder: where, whether they are listed, and which put was refused."""
+    odd = store.together(odd_keys)
+    if odd is not None and all(odd.puts[name].is_ok for name in names):
+        return odd.folders[names[0]], odd.are_listed(*names), None
+    for name in names:
+        reply = store.put(name, name.encode())
+        if not reply.is_ok:
+            return store, False, (name, reply)
+    return store, False, None
 
 
 def longest_segment(store: Store) -> Conclusion:
@@ -62,10 +81,10 @@ def too_long_key(store: Store) -> Conclusion:
 
 def keeps_metadata(store: Store) -> Conclusion:
     """2 KiB of metadata, the names of their headers included, are kept."""
-    meta = "x-object-meta-m" if store.is_swift else "x-amz-meta-m"
-    # In Swift a value is no longer than 256 bytes.
-    value = "v" * (METADATA_BYTES_MAX // 8 - len(f"{meta}0"))
-    headers = {f"{meta}{number}": value for number in range(8)}
+    headers = metadata(store)
+    together = store.together(object_with_headers)
+    if together is not None and headers.items() <= together[1].headers.items():
+        return yes()
     reply = store.put("k", b"x", headers)
     if not reply.is_ok:
         return no(reply.words)
@@ -83,12 +102,15 @@ def too_much_metadata(store: Store) -> Conclusion:
 
 def keeps_headers(store: Store) -> Conclusion:
     """Content type and encoding are kept, and the body is left as it came."""
-    headers = {"content-type": "text/x-card", "content-encoding": "gzip"}
-    store.must_put("k", b"not gzip", headers)
-    reply = store.get("k")
+    together = store.together(object_with_headers)
+    if together is not None and together[0].is_ok:
+        reply = together[1]
+    else:
+        store.must_put("k", b"not gzip", HEADERS)
+        reply = store.get("k")
     if reply.body != b"not gzip":
         return no("the body is changed")
-    lost = [name for name, value in headers.items() if reply.headers.get(name) != value]
+    lost = [name for name, value in HEADERS.items() if reply.headers.get(name) != value]
     return no(f"lost: {', '.join(lost)}") if lost else yes()
 
 

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 from loadstone.card.conclusion import Conclusion, UnansweredError, differs, no, yes
 from loadstone.card.questions.conditions import IF_ABSENT, WRONG_ETAG
-from loadstone.card.questions.shared import object_of_100_bytes
+from loadstone.card.questions.shared import two_objects
 from loadstone.card.store import Reply, Request, Store, must, upload_id
 
 PART_BYTES_MIN = 5 << 20
 """Of all parts but the last."""
 Parts = Sequence[tuple[int, str]]
 """Their numbers and ETags, as a completion names them."""
+Upload = tuple[str, str, str]
+"""The id of an upload of two parts, and their ETags."""
 
 
 def in_parts(store: Store) -> Conclusion:
@@ -57,6 +59,8 @@ def refuses_disorder(store: Store) -> Conclusion:
 
 def takes_last_of_number(store: Store) -> Conclusion:
     """Of two uploads of one part's number the later one counts."""
+    if store.together(_seventh_part_twice) == b"second":
+        return yes()
     upload = begin(store)
     put_part(store, upload, 1, b"first")
     etag = put_part(store, upload, 1, b"second")
@@ -76,6 +80,8 @@ def refuses_wrong_part(store: Store) -> Conclusion:
 
 def skips_numbers(store: Store) -> Conclusion:
     """Numbers of parts may be left out."""
+    if store.together(_seventh_part_twice) == b"second":
+        return yes()
     upload = begin(store)
     etag = put_part(store, upload, 7, b"seven")
     reply = complete(store, upload, [(7, etag)])
@@ -95,20 +101,20 @@ def completes_twice(store: Store) -> Conclusion:
 
 def aborts(store: Store) -> Conclusion:
     """An upload that was aborted is gone: it is not listed, and takes no part."""
-    upload = begin(store)
-    put_part(store, upload, 1, b"a")
-    reply = store.delete("k", query={"uploadId": upload})
+    there, upload, reply = _ask_of_upload(
+        store, lambda there, upload: there.delete("k", query={"uploadId": upload[0]})
+    )
     if not reply.is_ok:
         return no(reply.words)
-    if upload in uploads(store, "k"):
+    if upload in uploads(there, "k"):
         return no("it is listed still")
-    late = store.ask(part_request(store, upload, 1, b"a"))
+    late = there.ask(part_request(there, upload, 1, b"a"))
     return no("it takes parts still") if late.is_ok else yes(late.words)
 
 
 def lists_uploads(store: Store) -> Conclusion:
     """An upload that has begun is listed."""
-    there, (upload, _) = store.shared(_upload)
+    there, (upload, _, _) = store.shared(_open_upload)
     if upload in uploads(there):
         return yes()
     return differs("only by its whole key") if upload in uploads(there, "k") else no("not listed")
@@ -116,7 +122,7 @@ def lists_uploads(store: Store) -> Conclusion:
 
 def lists_parts(store: Store) -> Conclusion:
     """The parts of an upload are listed."""
-    there, (upload, etag) = store.shared(_upload)
+    there, (upload, etag, _) = store.shared(_open_upload)
     reply = there.get("k", query={"uploadId": upload})
     if not reply.is_ok:
         return no(reply.words)
@@ -125,7 +131,7 @@ def lists_parts(store: Store) -> Conclusion:
 
 def copies_part(store: Store) -> Conclusion:
     """A part is copied from a range of an object."""
-    source, _ = store.shared(object_of_100_bytes)
+    source, _ = store.shared(two_objects)
     upload = begin(store)
     headers = {
         "x-amz-copy-source": f"/{store.place}/{source.key('k')}",
@@ -145,6 +151,7 @@ def copies_part(store: Store) -> Conclusion:
 def completes_if_absent(store: Store) -> Conclusion:
     """A completion with `If-None-Match: *` is refused where the object is there."""
     store.must_put("k", b"first")
+    # Ceph refuses to complete an upload without one of its parts: this one has no other.
     upload = begin(store)
     etag = put_part(store, upload, 1, b"second")
     reply = complete(store, upload, [(1, etag)], IF_ABSENT)
@@ -171,27 +178,37 @@ def _needed_object(store: Store) -> tuple[Store, tuple[str, Parts]]:
     return there, (upload, parts)
 
 
-def _upload(store: Store) -> tuple[str, str]:
-    """Begin an upload that stays open, with a part; return its id and the part's ETag."""
+def _seventh_part_twice(store: Store) -> bytes:
+    """Complete an upload whose only part has the number 7 and was sent twice; return its bytes."""
     upload = begin(store)
-    return upload, put_part(store, upload, 1, b"a")
+    put_part(store, upload, 7, b"first")
+    etag = put_part(store, upload, 7, b"second")
+    return store.get("k").body if is_done(complete(store, upload, [(7, etag)])) else b""
 
 
-def _upload_to_refuse(store: Store) -> tuple[str, str, str]:
-    """Begin an upload with two parts; return its id and their ETags."""
+def _open_upload(store: Store) -> Upload:
+    """Begin an upload with two parts."""
     upload = begin(store)
     return upload, put_part(store, upload, 1, b"a"), put_part(store, upload, 2, b"a")
 
 
+def _ask_of_upload(store: Store, ask: Callable[[Store, Upload], Reply]) -> tuple[Store, str, Reply]:
+    """Ask something of an upload with two parts; return its store, its id, and the answer."""
+    there, upload = store.shared(_open_upload)
+    reply = ask(there, upload)
+    if reply.status == 404:
+        # A question before this one was not refused, or ended the upload all the same.
+        upload = _open_upload(there)
+        reply = ask(there, upload)
+    return there, upload[0], reply
+
+
 def _complete_wrongly(store: Store, parts: Callable[[str, str], Parts]) -> Reply:
     """Complete an upload of two parts in a way that is to be refused."""
-    there, (upload, first, second) = store.shared(_upload_to_refuse)
-    reply = complete(there, upload, parts(first, second))
-    if reply.status != 404:
-        return reply
-    # A question before this one was not refused, or ended the upload all the same.
-    upload, first, second = _upload_to_refuse(store)
-    return complete(store, upload, parts(first, second))
+    _, _, reply = _ask_of_upload(
+        store, lambda there, upload: complete(there, upload[0], parts(*upload[1:]))
+    )
+    return reply
 
 
 def begin(store: Store) -> str:

@@ -1,14 +1,24 @@
 """What several questions look at: written once in a place, and then only read."""
 
-from loadstone.card.store import Reply, Request, Store, must
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from loadstone.card.store import Page, Reply, Request, Store, must
 
 BODY = b"0123456789" * 10
-FIVE_KEYS = ("k1", "k2", "k3", "k4", "k5")
+METADATA_BYTES_MAX = 2048
+FIVE_KEYS = ("a", "b/1", "b/2", "c/1", "d")
+SPECIAL = "a b+c%20&'\"<é>"
+ODD_KEYS = (("a//b",), ("a/../b",), ("a/",), (SPECIAL,), ("a", "a/b"), ("é", "e\u0301"))
+"""Names by folders: those of one folder may be taken for one another."""
+HEADERS = {"content-type": "text/x-card", "content-encoding": "gzip"}
+RANGES = ("bytes=10-19", "bytes=95-", "bytes=-3", "bytes=90-1000", "bytes=0-9,50-59")
 
 
-def object_of_100_bytes(store: Store) -> Reply:
-    """Write an object `k`."""
-    return store.must_put("k", BODY)
+def two_objects(store: Store) -> list[Reply]:
+    """Write `empty`, and `k` of 100 bytes twice, one after another; return the answers."""
+    return [store.put("empty", b""), store.must_put("k", BODY), store.must_put("k", BODY)]
 
 
 def five_keys(store: Store) -> None:
@@ -16,15 +26,68 @@ def five_keys(store: Store) -> None:
     put_all(store, FIVE_KEYS)
 
 
-def missing_object(store: Store) -> Reply:
+def missing_object(store: Store) -> list[Reply]:
     """Read what is not there: how the store answers tells much, and needs no place."""
-    return store.get("absent")
+    return [store.get("absent") for _ in range(3)]
 
 
 def five_reads(store: Store) -> list[Reply]:
+    """Read `RANGES` of an object, one after another."""
+    there, _ = store.shared(two_objects)
+    return [there.get("k", {"range": text}) for text in RANGES]
+
+
+def whole_reads(store: Store) -> list[Reply]:
     """Read an object again and again."""
-    there, _ = store.shared(object_of_100_bytes)
-    return [there.get("k") for _ in range(5)]
+    there, _ = store.shared(two_objects)
+    return [there.get("k") for _ in RANGES]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OddKeys:
+    """What became of `ODD_KEYS`: the folder and the put of each, and one listing of all."""
+
+    folders: Mapping[str, Store]
+    puts: Mapping[str, Reply]
+    page: Page
+
+    def are_listed(self, *names: str) -> bool:
+        """Tell whether the listing shows the names of one folder, and nothing else there."""
+        folder = self.folders[names[0]]
+        listed = [key for key in self.page.keys if key.startswith(folder.prefix)]
+        return sorted(listed) == sorted(map(folder.key, names))
+
+
+def odd_keys(store: Store) -> OddKeys:
+    """Write each odd key, its name being its bytes, and list them all."""
+    folders = {
+        name: replace(store, prefix=store.key(f"{number}/"))
+        for number, names in enumerate(ODD_KEYS)
+        for name in names
+    }
+    puts: dict[str, Reply] = {}
+    # The second name of a folder comes after the first, which may stand in its way.
+    for names in zip_longest(*ODD_KEYS):
+        requests = {
+            name: Request(method="PUT", key=folders[name].key(name), body=name.encode())
+            for name in names
+            if name is not None
+        }
+        puts |= zip(requests, store.ask_at_once(list(requests.values())), strict=True)
+    return OddKeys(folders=folders, puts=puts, page=store.page())
+
+
+def object_with_headers(store: Store) -> tuple[Reply, Reply]:
+    """Write an object `k` with metadata and content headers; return that answer, and a read."""
+    return store.put("k", b"not gzip", HEADERS | metadata(store)), store.get("k")
+
+
+def metadata(store: Store) -> dict[str, str]:
+    """Return headers with 2 KiB of metadata, their names included."""
+    name = "x-object-meta-m" if store.is_swift else "x-amz-meta-m"
+    # In Swift a value is no longer than 256 bytes.
+    value = "v" * (METADATA_BYTES_MAX // 8 - len(f"{name}0"))
+    return {f"{name}{number}": value for number in range(8)}
 
 
 def put_all(store: Store, names: tuple[str, ...]) -> None:
