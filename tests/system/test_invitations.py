@@ -26,11 +26,14 @@ from loadstone.hosts import agent, messages
 from loadstone.hosts.connection.carrier import Authority, Carrier
 from loadstone.hosts.connection.invitation import Invitation, parse_invitation
 from loadstone.hosts.connection.joining import join
-from loadstone.hosts.connection.stream import MESSAGE_BYTES_MAX, MessageStream, pack, unpack
-from loadstone.hosts.connection.tls import (
+from loadstone.hosts.connection.stream import (
+    MESSAGE_BYTES_MAX,
     Identity,
+    MessageStream,
     context_of_controller,
     context_of_host,
+    pack,
+    unpack,
 )
 from loadstone.results.record import INTERVAL_SCHEMA, PROBE_SCHEMA
 from loadstone.results.store import read_run

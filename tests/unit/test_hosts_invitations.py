@@ -16,8 +16,14 @@ from loadstone.hosts.connection import carrier
 from loadstone.hosts.connection.carrier import Authority, Carrier
 from loadstone.hosts.connection.invitation import Invitation, read_invitation, write_invitation
 from loadstone.hosts.connection.joining import join
-from loadstone.hosts.connection.stream import ITEMS_MAX, pack, unpack
-from loadstone.hosts.connection.tls import Identity, context_of_controller, context_of_host
+from loadstone.hosts.connection.stream import (
+    ITEMS_MAX,
+    Identity,
+    context_of_controller,
+    context_of_host,
+    pack,
+    unpack,
+)
 from loadstone.steady_clock import SteadyClock
 
 

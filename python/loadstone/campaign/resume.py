@@ -7,10 +7,9 @@ from typing import Any
 
 from loadstone.campaign.drivers import Driver
 from loadstone.campaign.planning import beyond, lifecycle, trial
-from loadstone.campaign.planning.legs import legs_of
 from loadstone.campaign.planning.lifecycle import Need, State, dataset_of
 from loadstone.campaign.planning.plan import Plan
-from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.campaign.planning.trial import PlannedTrial, legs_of
 from loadstone.campaign.reading.parse import validate
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.documents.manifest import ValueChange

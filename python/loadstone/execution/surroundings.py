@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 from loadstone import units
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling
-from loadstone.campaign.planning.legs import legs_of
 from loadstone.campaign.planning.plan import Plan
-from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.campaign.planning.trial import PlannedTrial, legs_of
 from loadstone.documents.summary import HostState, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LeftBehindError, LoadstoneError, TargetError

@@ -27,8 +27,13 @@ from loadstone import __version__
 from loadstone.errors import HostError
 from loadstone.hosts import clock, messages
 from loadstone.hosts.connection.invitation import Invitation
-from loadstone.hosts.connection.stream import MessageStream, join_address, split_address
-from loadstone.hosts.connection.tls import Identity, context_of_controller
+from loadstone.hosts.connection.stream import (
+    Identity,
+    MessageStream,
+    context_of_controller,
+    join_address,
+    split_address,
+)
 from loadstone.steady_clock import SteadyClock
 
 LEASE_S = 10.0

@@ -7,8 +7,12 @@ from loadstone import units
 from loadstone.errors import HostError
 from loadstone.hosts import messages
 from loadstone.hosts.connection.invitation import Invitation
-from loadstone.hosts.connection.stream import MessageStream, split_address
-from loadstone.hosts.connection.tls import Identity, context_of_host
+from loadstone.hosts.connection.stream import (
+    Identity,
+    MessageStream,
+    context_of_host,
+    split_address,
+)
 from loadstone.steady_clock import SteadyClock
 
 CONNECT_S = 20.0
