@@ -383,10 +383,7 @@ def _finished(
 
 
 def _changes(campaign: Campaign, manifest: Manifest, folder: Path) -> dict[str, Change]:
-    """Return the campaign's changes in how a run is judged and shown.
-
-    Refuse other changes: they would make two runs in one folder.
-    """
+    """Return changes in how a run is judged and shown; refuse others: two runs in one folder."""
     before = manifest.get("campaign")
     changed = changes(before, campaign) if before is not None else {}
     wrong = [key for key in changed if key not in RECORDED]
@@ -403,10 +400,7 @@ def _changes(campaign: Campaign, manifest: Manifest, folder: Path) -> dict[str, 
 
 
 def _amended(campaign: Campaign, manifest: Manifest, folder: Path, text: str | None) -> Manifest:
-    """Return a resumption's changes to the manifest if the campaign's file has changed.
-
-    Both texts are kept, with the time.
-    """
+    """Return the manifest's changes if the campaign's file has changed: both texts, with a time."""
     changed = _changes(campaign, manifest, folder)
     before = manifest.get("campaign_file")
     if not changed and (text is None or text == before):
