@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import typer
+
 
 def operations(incomplete: str) -> list[str]:
     """Complete the last operation of a list."""
@@ -11,6 +13,21 @@ def operations(incomplete: str) -> list[str]:
     before, comma, _ = incomplete.rpartition(",")
     names = (f"{before}{comma}{name}" for name in (*OPERATIONS, "mixed", "sessions"))
     return [name for name in names if name.startswith(incomplete)]
+
+
+def workload(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete the words of a gate's workload: bench, then its operations."""
+    words = context.params.get("words") or []
+    if words == ["bench"]:
+        return operations(incomplete)
+    return [name for name in ("bench",) if not words and name.startswith(incomplete)]
+
+
+def answers(incomplete: str) -> list[str]:
+    """Complete the form of a gate's answer."""
+    from loadstone.cli.gate import FORMS
+
+    return [name for name in FORMS if name.startswith(incomplete)]
 
 
 def drivers(incomplete: str) -> list[str]:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadstone.cli import consent, session
+from loadstone.cli import completion, consent, session
 from loadstone.cli.flags import AllowCommands, Quiet, Resume, RunFolder
 from loadstone.errors import InputError
 
@@ -56,7 +56,9 @@ def command(
     words: Annotated[
         list[str],
         typer.Argument(
-            help="bench OPERATION TARGET with its flags, or a campaign file.", metavar="WORKLOAD..."
+            help="bench OPERATION TARGET with its flags, or a campaign file.",
+            metavar="WORKLOAD...",
+            autocompletion=completion.workload,
         ),
     ],
     base: Annotated[
@@ -90,7 +92,13 @@ def command(
     output: RunFolder = None,
     resume: Resume = False,
     form: Annotated[
-        str, typer.Option("--format", "-f", help="terminal, markdown, json or junit.")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="terminal, markdown, json or junit.",
+            autocompletion=completion.answers,
+        ),
     ] = "terminal",
     allow_commands: AllowCommands = False,
     verbose: Annotated[
