@@ -58,8 +58,7 @@ class Keeper(Protocol):
 
     is_resumable: bool
     """Whether the command that began the run can resume it by --resume."""
-    shows_trials: bool
-    """Whether each trial is shown; else the keeper itself says how far the run is."""
+    shows_trials: bool  # else the keeper itself says how far the run is
 
     def watch(self, event: Event) -> None:
         """Take an event; the run waits until this returns."""
@@ -150,11 +149,8 @@ def measure(
         if hosts.documents:
             writer.amend({"hosts": list(hosts.documents)})
         _export(metrics, folder, stack)
-        planned = len(writer.manifest["plan"]) if resume else len(plan.trials)
-        view = make_view(
-            plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet,
-            has_trials=gate is None or gate.shows_trials,
-        )  # fmt: skip
+        done = max(0, len(writer.manifest["plan"]) - len(plan.trials)) if resume else 0
+        view = make_view(plan.trials, done, is_quiet=is_quiet, has_trials=_shows_trials(gate))
         try:
             note_deletes(campaign, plan)
             end = runner.execute(
@@ -189,6 +185,10 @@ def measure(
         return gate.conclude(folder, end)
     findings = _print_report(folder, form, thresholds=thresholds, with_page=with_page)
     return _exit_code(end, campaign, thresholds, findings, is_left=_is_left(folder, campaign))
+
+
+def _shows_trials(gate: Keeper | None) -> bool:
+    return gate is None or gate.shows_trials
 
 
 def _listen(show: Callable[[Event], None], gate: Keeper | None) -> Callable[[Event], None]:
