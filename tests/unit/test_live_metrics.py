@@ -158,8 +158,8 @@ def test_the_dashboard_asks_for_metrics_and_labels_that_there_are(tmp_path: Path
         for name in names:
             assert used <= labels[name], expression
             # What an aggregation does not keep, a legend cannot show.
-            kept = set(grouped[0].split(", ")) if " by (" in expression else labels[name]
-            assert set(re.findall(r"{{(\w+)}}", legend)) <= kept, query
+            label_names = set(grouped[0].split(", ")) if " by (" in expression else labels[name]
+            assert set(re.findall(r"{{(\w+)}}", legend)) <= label_names, query
         asked |= names
     (target,) = (each for each in dashboard["templating"]["list"] if each["name"] == "target")
     name, label = re.findall(r"label_values\((\w+), (\w+)\)", target["query"]["query"])[0]
