@@ -109,7 +109,7 @@ class WorkloadKeys(Section):
         default=1, description="Number of datasets that each phase runs over, one after another."
     )
     round_pause_ns: Duration = Field(
-        default=0, alias="round_pause", description="Rest between the rounds of a phase."
+        default=0, alias="round_pause", description="Pause between the rounds of a phase."
     )
     fill: FillValue | None = Field(
         default=None,
@@ -129,7 +129,7 @@ class WorkloadKeys(Section):
         default="keep_alive", description="Whether a connection serves many requests or one."
     )
     timeout_ns: PositiveDuration = Field(
-        default=60_000_000_000, alias="timeout", description="Most time for one request."
+        default=60_000_000_000, alias="timeout", description="Time limit of one request."
     )
     verify: Verify = Field(default=1.0, description="Share of reads whose bytes are checked.")
     log_requests: Flag = Field(default=False, description="Log every request.")
@@ -196,24 +196,25 @@ class Expect(Section):
 
 
 class Audit(Section):
-    """What is read back after the load, against a ledger of all acknowledged writes."""
+    """Objects to read back after the load and compare with a ledger of all acknowledged writes."""
 
     sample: PositiveCount | None = Field(
-        default=None, description="So many objects are read back, drawn by chance; default: all."
+        default=None, description="Number of objects to read back, chosen at random; default: all."
     )
     history: Flag = Field(
         default=False,
         description="In mixes and contended writes, keep each call with its times, and judge "
-        "whether the target could give these answers. Their requests then write and delete the "
-        "objects that they read.",
+        "whether a target of this model could give these answers. A mix then writes and deletes "
+        "the objects that it reads.",
     )
     model: Literal["linear", "read-after-write", "last-writer-wins"] = Field(
-        default="linear", description="What the target promises of calls on one object."
+        default="linear",
+        description="Consistency model that the target promises for calls on one object.",
     )
     again_after_ns: PositiveDuration | None = Field(
         default=None,
         alias="again_after",
-        description="How long after it was read back everything is read back once more.",
+        description="Delay after which everything is read back a second time.",
     )
 
 
@@ -250,7 +251,7 @@ class ClientLimits(Section):
     memory_bytes: PositiveSize | None = Field(
         default=None,
         alias="memory",
-        description="Most memory for the run; refused if the host cannot enforce it.",
+        description="Memory limit of the run; refused if the host cannot enforce it.",
     )
 
 
@@ -271,12 +272,11 @@ class Campaign(WorkloadKeys):
         default=(), description="Several workloads; missing keys come from the top of the campaign."
     )
     blocks: PositiveCount = Field(
-        default=1, description="How often all cases are repeated, each time in another order."
+        default=1, description="Number of times that all cases run, each time in another order."
     )
     order: Literal["random", "as_written"] = Field(
         default="random",
-        description="Whether each block has the cases in an order drawn from the seed, "
-        "or in that of the file.",
+        description="Order of the cases in each block: drawn from the seed, or as in the file.",
     )
     schedule: Schedule | None = Field(
         default=None, description="Times at which all blocks run again."
@@ -292,13 +292,13 @@ class Campaign(WorkloadKeys):
     keep_data: Flag = Field(default=False, description="Keep all data; nothing is deleted.")
     audit: Annotated[Audit | None, BeforeValidator(_read_audit)] = Field(
         default=None,
-        description="Keep a ledger of acknowledged writes, and read back what it says before "
-        "anything is deleted: true, or {sample: N}; {history: true} also judges each call.",
+        description="Keep a ledger of acknowledged writes, and read the objects back before any "
+        "is deleted: true, or {sample: N}; {history: true} also judges each call.",
     )
     card: Flag = Field(
         default=False,
-        description="Ask each target that speaks S3 or Swift what it honours before any load, in "
-        "buckets of the card's own, and keep the answers with the run.",
+        description="Test before any load what each S3 or Swift target honours, in separate "
+        "buckets, and keep the answers with the run.",
     )
     allow_foreign: tuple[str, ...] = Field(
         default=(), description="Targets whose existing, unmarked buckets may be written to."
@@ -314,22 +314,23 @@ class Campaign(WorkloadKeys):
     )
     arms: dict[Name, Arm] = Field(
         default={},
-        description="Servers that are started for each leg and stopped after it, by the names of "
-        "their targets: two builds of one server.",
+        description="Servers, by target name, that are started for each leg and stopped after it, "
+        "such as two builds of one server.",
     )
     hooks: tuple[Hook, ...] = Field(
         default=(), description="Commands of your own, run at given points of the run."
     )
     faults: tuple[Fault, ...] = Field(
         default=(),
-        description="What is done to the target at given times of each trial. Failed requests are "
+        description="Faults of the target at given times of each trial. Failed requests are "
         "expected then.",
     )
     probes: TargetProbes = Field(
-        default=TargetProbes(), description="Sources at the targets that are watched."
+        default=TargetProbes(), description="Metrics and states of the targets to record."
     )
     nodes: dict[Name, Node] = Field(
-        default={}, description="Machines behind the targets, and clients, to be described."
+        default={},
+        description="Machines behind the targets, and clients, to describe in the report.",
     )
     expect: Expect = Field(default=Expect(), description="Expected failures.")
     limits: ClientLimits = Field(

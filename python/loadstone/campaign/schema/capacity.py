@@ -82,7 +82,8 @@ class Capacity(Section):
         default=3, description="Number of trials whose majority decides whether a load passes."
     )
     confirm: PositiveCount = Field(
-        default=5, description="Fresh trials at the load that was found; all but one must pass."
+        default=5,
+        description="Number of new trials at the load that was found; all but one must pass.",
     )
     trials_max: PositiveCount = Field(default=100, description="Trials after which to give up.")
     time_max_ns: PositiveDuration | None = Field(
@@ -91,7 +92,7 @@ class Capacity(Section):
         description="Time after which to give up; default: the time of trials_max deciding trials.",
     )
     pause_ns: Duration = Field(
-        default=0, alias="pause", description="Rest between two trials of the search."
+        default=0, alias="pause", description="Pause between two trials of the search."
     )
 
     def mistakes(self) -> Iterator[KeyMistake]:

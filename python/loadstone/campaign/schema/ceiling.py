@@ -96,7 +96,7 @@ class Ceiling(Section):
     timeout_ns: PositiveDuration | None = Field(
         default=None,
         alias="timeout",
-        description="Most time for one measurement; default: its length plus two minutes.",
+        description="Time limit of one measurement; default: its length plus two minutes.",
     )
     duration_ns: PositiveDuration = Field(
         default=30_000_000_000, alias="duration", description="Length of each measurement."
@@ -129,7 +129,7 @@ class Ceiling(Section):
         description="device: files and devices that fio may write to; their data is lost.",
     )
     count: PositiveCount = Field(
-        default=1, description="device: number of such devices that work in parallel in a target."
+        default=1, description="device: number of such devices that a target uses in parallel."
     )
     threads: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
         default=(16,),

@@ -239,7 +239,7 @@ SizeLawValue = Annotated[
 Prefix = Annotated[str, AfterValidator(_known_fields)]
 
 _SHARD = re.compile(r"\{shard:0([1-4])([dx])\}")
-SHARD_ALLOWED = "one {shard:02x} at most: 1 to 4 digits, of base 16 (x) or 10 (d)"
+SHARD_ALLOWED = "at most one {shard:02x}, of 1 to 4 digits, hexadecimal (x) or decimal (d)"
 
 
 def _known_shard(prefix: str) -> str:
@@ -275,8 +275,7 @@ class Existing(Section):
     )
     objects_max: PositiveCount = Field(
         default=10_000_000,
-        description="The store lists no more objects than this; the run says whether there are "
-        "more.",
+        description="Maximum number of objects to list; the run says whether there are more.",
     )
 
 
@@ -317,8 +316,8 @@ class Dataset(Section):
     )
     object_prefix: ObjectPrefix = Field(
         default="bench-",
-        description="Prefix of object names; the object's number follows. With {shard:02x} in it, "
-        "names are spread over 256 prefixes: " + SHARD_ALLOWED + ".",
+        description="Prefix of object names; the object's number follows. {shard:02x} in it "
+        "spreads names over 256 prefixes: " + SHARD_ALLOWED + ".",
     )
     compressible: Fraction = Field(
         default=0.0, description="Share of each page of an object that can be compressed away."
@@ -331,9 +330,9 @@ class Dataset(Section):
     )
     payload: PayloadFile | None = Field(
         default=None,
-        description="The file whose bytes objects hold, instead of random ones: each object a "
-        "stretch of it from a place of its own on. Of every 4 KiB, 64 bytes tell whose page it "
-        "is, as in other payload.",
+        description="File whose bytes fill the objects, instead of random bytes; each object "
+        "starts at another offset. In every 4 KiB, 64 bytes identify the page, as in other "
+        "payload.",
     )
     encryption: Encryption = Field(
         default="none",

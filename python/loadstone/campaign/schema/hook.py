@@ -55,9 +55,9 @@ Moment = Annotated[
 class SomeTrials(Section):
     """Some of the measured trials; all of them where nothing is said."""
 
-    targets: Names = Field(default=(), description="Only at trials of these targets.")
-    workloads: Names = Field(default=(), description="Only at trials of these workloads.")
-    phases: Names = Field(default=(), description="Only at trials of these phases.")
+    targets: Names = Field(default=(), description="Only in trials of these targets.")
+    workloads: Names = Field(default=(), description="Only in trials of these workloads.")
+    phases: Names = Field(default=(), description="Only in trials of these phases.")
     rounds: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
         default=(), description="Only in these rounds."
     )
@@ -83,18 +83,18 @@ class Hook(SomeTrials):
     timeout_ns: PositiveDuration = Field(
         default=60_000_000_000,
         alias="timeout",
-        description="Most time for the command; after that its process group is killed.",
+        description="Time limit of the command; then its process group is killed.",
     )
     on_failure: Literal["stop", "label"] = Field(
         default="stop", description="End the run, or continue and label the trial."
     )
     undoes: str = Field(
         default="",
-        description="The name of another hook: then this one also runs, at the end of a trial, "
-        "if that one has run and the moment of this one did not come.",
+        description="Name of the hook that this one undoes: if that one has run and this one has "
+        "not when a trial ends, this one runs then.",
     )
     ready: str = Field(
-        default="", description="A URL that has to answer, within timeout, before the run goes on."
+        default="", description="URL that must answer, within timeout, before the run goes on."
     )
     env: Annotated[dict[str, str | dict[str, str]], BeforeValidator(read_environment)] = Field(
         default={},
@@ -164,47 +164,48 @@ EMPTY: Final = f'{FULL}; rm -- "$file"'
 
 
 class Partition(Section):
-    """Which network device of a namespace of this host is taken down."""
+    """A network device in a network namespace of this host to take down."""
 
-    namespace: str = Field(description="The namespace, as ip netns names it.")
+    namespace: str = Field(description="Network namespace, as ip netns names it.")
     device: str = Field(description="The network device in it.")
 
 
 class Fault(SomeTrials):
-    """What is done to the target when, for how long, and what undoes it."""
+    """One fault of the target: its kind, when it comes, how long it lasts, and how it is undone."""
 
     at_ns: PositiveDuration = Field(
-        alias="at", description="How far into each trial it comes, like 20s."
+        alias="at", description="Time into each trial at which it comes, such as 20s."
     )
     lasts_ns: PositiveDuration | None = Field(
-        default=None, alias="lasts", description="After how long it is undone."
+        default=None, alias="lasts", description="How long it lasts before it is undone."
     )
     run: Words = Field(default=(), description="A command of your own, as a list of words.")
     kill: str = Field(
-        default="", description="Kill the process whose number stands in this file of this host."
+        default="", description="Kill the process whose PID is in this file on this host."
     )
     pause: str = Field(
         default="",
-        description="Stop the process whose number stands in this file, and let it go on.",
+        description="Stop the process whose PID is in this file, and continue it afterwards.",
     )
     disk_full: str = Field(
-        default="", description="Fill the file system of this directory of this host."
+        default="", description="Fill the file system of this directory on this host."
     )
     partition: Partition | None = Field(
-        default=None, description="Take down a network device in a namespace of this host."
+        default=None, description="Take down a network device in a network namespace of this host."
     )
     undo: Words = Field(
-        default=(), description="With run and kill: the command that undoes it, or starts anew."
+        default=(),
+        description="With run and kill: command that undoes it, or restarts the process.",
     )
     recovery_ns: Duration = Field(
         default=10_000_000_000,
         alias="recovery",
-        description="For so long after its end requests may still fail.",
+        description="Time after its end during which requests may still fail.",
     )
     ready: str = Field(
         default="",
-        description="A URL that has to answer, within a minute of the undoing, before the run goes "
-        "on.",
+        description="URL that must answer, within a minute after the fault is undone, before the "
+        "run goes on.",
     )
     name: str = Field(
         default="",

@@ -102,9 +102,8 @@ class Hosts(Section):
     )
     profiles: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         default=(),
-        description="With local, instead of names and count: an agent for each of these AWS "
-        "profiles, called by its name, whose clients sign with its keys, and not "
-        "with those of the target.",
+        description="With local, instead of names and count: one agent for each of these AWS "
+        "profiles, named after it, whose clients sign with its keys instead of the target's.",
     )
     command: str | None = Field(
         default=None, description="Command that starts loadstone on the hosts; default: loadstone."

@@ -82,13 +82,14 @@ class Load(Section):
     )
     cpus: Numbers | None = Field(
         default=None,
-        description="CPUs that these threads are bound to, each to one in turn: "
+        description="CPUs to bind these threads to, one each in turn: "
         + NUMBERS_ALLOWED
-        + ". Without cores there is a thread for each.",
+        + ". Without cores, one thread for each CPU.",
     )
     numa: Numbers | None = Field(
         default=None,
-        description="NUMA nodes that these threads are bound to, each to the CPUs of one in turn.",
+        description="NUMA nodes to bind these threads to, each thread to the CPUs of one node in "
+        "turn.",
     )
 
     def mistakes(self) -> Iterator[KeyMistake]:

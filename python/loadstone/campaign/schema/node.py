@@ -151,8 +151,8 @@ class Node(Section):
     )
     sudo: Flag = Field(
         default=False,
-        description="Whether memory modules, and devices that are probed, are read by sudo, which "
-        "must not ask for a password.",
+        description="Whether to read memory modules and probed devices by sudo, which must not "
+        "ask for a password.",
     )
     probes: tuple[NodeProbe, ...] = Field(
         default=(), description="Measurements there before any load; default: none."

@@ -70,10 +70,10 @@ class Contend(Section):
     """How many clients contend for how many objects."""
 
     keys: PositiveCount = Field(
-        default=16, description="Objects that are contended for: the first of the dataset."
+        default=16, description="Number of contended objects: the first of the dataset."
     )
     clients: PositiveCount = Field(
-        default=64, description="Clients that contend, each for a random one of them at a time."
+        default=64, description="Number of clients; each contends for one random object at a time."
     )
 
 
@@ -140,7 +140,7 @@ class Phase(Section):
         default=1, description="Number of times that the phase runs over its objects."
     )
     pause_after_ns: Duration = Field(
-        default=0, alias="pause_after", description="Rest after the last round of the phase."
+        default=0, alias="pause_after", description="Pause after the last round of the phase."
     )
     requests: PositiveCount | None = Field(
         default=None,
@@ -165,7 +165,9 @@ class Phase(Section):
     capacity: Capacity | None = Field(
         default=None, description="Search for the largest load that meets an objective."
     )
-    load: Load | None = Field(default=None, description="Another load instead of the workload's.")
+    load: Load | None = Field(
+        default=None, description="Replaces the workload's load in this phase."
+    )
     size: SizeLawValue | None = Field(
         default=None, description="Other object sizes, and so another dataset."
     )
@@ -176,7 +178,7 @@ class Phase(Section):
         description="Length of a range; for read, write and append the block size.",
     )
     range_count: PositiveCount | None = Field(
-        default=None, description="Ranges asked for by one multi_range_get."
+        default=None, description="Number of ranges in one multi_range_get."
     )
     part_bytes: PositiveSize | None = Field(
         default=None,
@@ -191,31 +193,35 @@ class Phase(Section):
     )
     part_order: Literal["ascending", "descending", "shuffled"] = Field(
         default="ascending",
-        description="The order in which the parts of an upload are sent, in a mix of its steps.",
+        description="Order in which the parts of an upload are sent, in a mix of upload steps.",
     )
     part_pause_ns: Duration = Field(
         default=0,
         alias="part_pause",
-        description="Rest of an upload after each of its parts, in a mix of its steps.",
+        description="Pause of an upload after each part, in a mix of upload steps.",
     )
     ended_twice: Number = Field(
         default=0,
         ge=0,
         le=1,
-        description="Share of the uploads of a mix that are completed or aborted a second time, by "
-        "another client at once where one is free.",
+        description="Share of a mix's uploads that are completed or aborted twice, the second "
+        "time by another client at the same moment if one is free.",
     )
-    page_keys: PositiveCount = Field(default=1000, description="Keys asked for by one list.")
-    bulk_keys: PositiveCount = Field(default=1000, description="Keys deleted by one bulk_delete.")
+    page_keys: PositiveCount = Field(
+        default=1000, description="Maximum number of keys in one list."
+    )
+    bulk_keys: PositiveCount = Field(
+        default=1000, description="Number of keys deleted by one bulk_delete."
+    )
     prefix: str | None = Field(
         default=None, description="Prefix of list; default: the dataset's object_prefix."
     )
     delimiter: str | None = Field(default=None, description="Delimiter of list.")
     verify: Verify | None = Field(
-        default=None, description="The workload's verify for this phase only."
+        default=None, description="Replaces the workload's verify in this phase."
     )
     timeout_ns: PositiveDuration | None = Field(
-        default=None, alias="timeout", description="The workload's timeout for this phase only."
+        default=None, alias="timeout", description="Replaces the workload's timeout in this phase."
     )
     rate_limit_per_s: Rate | None = Field(
         default=None,
@@ -223,10 +229,10 @@ class Phase(Section):
         description="Bound on the rate of a closed load, over all clients.",
     )
     connections: Literal["keep_alive", "per_request"] | None = Field(
-        default=None, description="The workload's connections for this phase only."
+        default=None, description="Replaces the workload's connections in this phase."
     )
     log_requests: Flag | None = Field(
-        default=None, description="The workload's log_requests for this phase only."
+        default=None, description="Replaces the workload's log_requests in this phase."
     )
 
     def mistakes(self) -> Iterator[KeyMistake]:

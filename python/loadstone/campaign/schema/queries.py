@@ -284,7 +284,7 @@ class Queries(Section):
         default=None, description="Memory that the engine may use; default: the engine's."
     )
     timeout_ns: PositiveDuration = Field(
-        default=3_600_000_000_000, alias="timeout", description="Most time for one query."
+        default=3_600_000_000_000, alias="timeout", description="Time limit of one query."
     )
     answers: Answers | None = Field(
         default="duckdb",

@@ -325,8 +325,8 @@ class Arm(Section):
 
     start: Words = Field(
         min_length=1,
-        description="The command that serves until it is stopped, as a list of words; no shell "
-        f"reads it. {DATA} stands for a new, empty directory of the leg.",
+        description="Command that runs the server until it is stopped, as a list of words; no "
+        f"shell reads it. {DATA} stands for a new, empty directory of the leg.",
     )
     ready: Annotated[str, BeforeValidator(http_url)] = Field(
         pattern=URL_PATTERN,
@@ -342,12 +342,14 @@ class Arm(Section):
         "folder.",
     )
     ready_timeout_ns: PositiveDuration = Field(
-        default=60_000_000_000, alias="ready_timeout", description="Most time until it is ready."
+        default=60_000_000_000,
+        alias="ready_timeout",
+        description="Time limit for it to become ready.",
     )
     stop_timeout_ns: PositiveDuration = Field(
         default=30_000_000_000,
         alias="stop_timeout",
-        description="Most time until it has ended; after that its process group is killed.",
+        description="Time limit for it to end; then its process group is killed.",
     )
     env: Annotated[dict[str, str | dict[str, str]], BeforeValidator(read_environment)] = Field(
         default={},

@@ -47,13 +47,13 @@ class PrometheusProbe(Section):
     timeout_ns: PositiveDuration | None = Field(
         default=None,
         alias="timeout",
-        description="Most time for one reading; default: the interval.",
+        description="Time limit of one reading; default: the interval.",
     )
     answer_max_bytes: PositiveSize = Field(
         default=32 << 20, alias="answer_max", description="Longest answer that is read."
     )
     series_max: PositiveCount = Field(
-        default=2000, description="Most series that are kept of a reading."
+        default=2000, description="Maximum number of series kept of one reading."
     )
     bearer_token: Annotated[dict[str, str] | None, BeforeValidator(_read_token)] = Field(
         default=None, description="Bearer token for the exporter: {env: NAME} or {file: PATH}."
@@ -94,7 +94,7 @@ class CephProbe(Section):
         default=(), description="Words before each command, to run it elsewhere: [ssh, root@mon1]."
     )
     timeout_ns: PositiveDuration = Field(
-        default=15_000_000_000, alias="timeout", description="Most time for one command."
+        default=15_000_000_000, alias="timeout", description="Time limit of one command."
     )
 
 
