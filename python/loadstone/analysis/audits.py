@@ -1,4 +1,4 @@
-"""What audits found: how much of what was acknowledged was read back, and what that excludes."""
+"""Results of audits: how many acknowledged objects were read back, and how many were wrong."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,20 +20,20 @@ CONFIDENCE = 0.95
 SHOWN = 5
 
 WORDS = {
-    "lost": "acknowledged, and not there",
-    "stale": "an older version than was acknowledged",
-    "resurrected": "deleted, and there",
+    "lost": "acknowledged, but missing",
+    "stale": "an older version than the acknowledged one",
+    "resurrected": "deleted, but present",
     "corrupt": "bytes that nobody wrote",
     "torn": "parts of two versions",
-    "short": "ends early",
+    "short": "shorter than was written",
     "long": "longer than was written",
     "mixed": "bytes of another object",
-    "phantom": "there, and nobody wrote it",
-    "ghost": "listed, and not there",
-    "list_missing": "there, and missing from the list",
+    "phantom": "present, but never written",
+    "ghost": "listed, but missing",
+    "list_missing": "present, but not listed",
     "listed_twice": "listed twice",
-    "two_winners": "two writes on one condition, at once, were both done",
-    "lost_update": "written over by one whose condition says that it was not there",
+    "two_winners": "two concurrent writes on one condition both succeeded",
+    "lost_update": "overwritten by a write whose condition excludes it",
     "condition_ignored": "written although the condition did not hold",
     "unordered": "no order of the calls explains the answers",
 }
@@ -44,9 +44,8 @@ WORDS = {
 class Audited:
     """One audit of one dataset.
 
-    `acknowledged` are the objects of which the ledgers say what must be there, `unknown` those of
-    which a request failed or was cut off, and `read_back` how many of the first were asked for and
-    answered.
+    `acknowledged` counts objects whose state the ledgers determine, `unknown` those with a request
+    that failed or was cut off, and `read_back` the acknowledged ones whose reads were answered.
     """
 
     trial: str
@@ -62,7 +61,7 @@ class Audited:
     findings: tuple[AuditFinding, ...]
     is_whole: bool
     history: HistorySummary | None
-    """What was judged of calls by their times; None where the audit is one of ledgers."""
+    """The verdict on calls by their times; None in an audit of ledgers."""
 
     @classmethod
     def of(cls, document: TrialDocument, summary: Summary) -> "Audited":
@@ -87,17 +86,17 @@ class Audited:
 
     @property
     def wrong(self) -> int:
-        """How many objects are not as was acknowledged."""
+        """The number of objects that are not as acknowledged."""
         return sum(self.counts.values())
 
     @property
     def replays(self) -> list[str]:
-        """The campaigns in the run folder that make the calls of findings again."""
+        """Campaigns in the run folder that repeat the calls of findings."""
         return [replay for finding in self.findings if (replay := finding.get("replay"))]
 
     @property
     def wrong_share_max(self) -> float | None:
-        """The share of wrong objects that is excluded with 95 %; None if nothing was read."""
+        """The upper bound of the share of wrong objects; None if nothing was read."""
         return upper_bound(self.wrong, self.read_back) if self.read_back else None
 
     @property
@@ -110,7 +109,7 @@ class Audited:
         return ", ".join(f"{count:,} {name}" for name, count in sorted(self.counts.items()))
 
     def _judged(self, history: HistorySummary) -> str:
-        """Say what came of the calls of a history."""
+        """Return the verdict on a history as a sentence."""
         of_all = f"{history['calls']:,} calls on {counted(history['objects'], 'object')}"
         undecided = counted(history["undecided"], "object")
         open_end = f"; {undecided} undecided" if history["undecided"] else ""
@@ -119,7 +118,7 @@ class Audited:
         return f"{of_all} contradict a {history['model']} store: {self._counts}{open_end}"
 
     def statement(self) -> str:
-        """Say it in a sentence."""
+        """Return the result as a sentence."""
         if self.history is not None:
             return self._judged(self.history)
         share = self.wrong_share_max
@@ -136,7 +135,7 @@ class Audited:
         )
 
     def short(self) -> str:
-        """Say it in half a line."""
+        """Return the result in half a line."""
         if self.history is not None:
             return self._judged(self.history)
         share = self.wrong_share_max
@@ -151,10 +150,10 @@ class Audited:
 
 
 def upper_bound(wrong: int, looked_at: int) -> float:
-    """Return the share that so many wrong ones exclude with 95 %, one-sided.
+    """Return the upper bound of the share of wrong ones at 95 % confidence, one-sided.
 
-    By Clopper and Pearson (1934): the p at which at most so many come with a probability of 5 %,
-    which is where the regularized incomplete beta function I_p(k + 1, n - k) is 0.95.
+    By Clopper and Pearson (1934): the p at which k or fewer of n are wrong with a probability of
+    5 %, which is where the regularized incomplete beta function I_p(k + 1, n - k) is 0.95.
     """
     if wrong >= looked_at:
         return 1.0
@@ -171,18 +170,17 @@ def upper_bound(wrong: int, looked_at: int) -> float:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with two digits that count."""
+    """Return a share in percent, with two significant digits."""
     return f"{float(f'{100 * share:.2g}'):g} %"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survival:
-    """What acknowledged writes did of a fault that came about `times`, each at load.
+    """How acknowledged writes survived one kind of fault, caused `times` times under load.
 
-    Faults before which nothing was acknowledged show nothing, and do not count.
+    Faults before any acknowledged write are not counted.
     `wrong` of the objects `read_back` were not as acknowledged, after `times_wrong` of the faults.
-    Objects that one fault takes are not independent of each other: a bound on the share of faults
-    stands beside that of objects.
+    Objects lost to one fault are not independent, so the share of faults has a bound, too.
     """
 
     fault: str
@@ -194,16 +192,16 @@ class Survival:
 
     @property
     def wrong_share_max(self) -> float | None:
-        """The share of wrong objects that is excluded with 95 %; None if nothing was read."""
+        """The upper bound of the share of wrong objects; None if nothing was read."""
         return upper_bound(self.wrong, self.read_back) if self.read_back else None
 
     @property
     def times_wrong_share_max(self) -> float | None:
-        """The share of faults after which something is wrong that is excluded with 95 %."""
+        """The upper bound of the share of faults after which something is wrong."""
         return upper_bound(self.times_wrong, self.times) if self.times else None
 
     def statement(self) -> str:
-        """Say it in a sentence."""
+        """Return the result as a sentence."""
         share, times_share = self.wrong_share_max, self.times_wrong_share_max
         if share is None or times_share is None:
             return f"nothing was read back after any {FAULT_NOUNS[self.fault]}"
@@ -223,7 +221,7 @@ FAULT_NOUNS = {"kill": "process kill", "power_cut": "power cut"}
 
 
 def survivals(records: Sequence[Record]) -> Iterator[Survival]:
-    """Yield what records show of each fault that came in a load and was audited after it."""
+    """Yield the survival of each kind of fault that was caused under load and then audited."""
     faults = {
         (record.trial["target"]["name"], record.trial["block"]): entry["hook"]
         for record in records
@@ -284,7 +282,7 @@ def with_failed(run: Run, audits: Sequence[Audited]) -> Run:
 
 
 def find_audited(audits: Sequence[Audited]) -> Iterator[Finding]:
-    """Report what each audit found, or what it excludes."""
+    """Yield a finding for each audit: objects that are wrong, or the share that is excluded."""
     for audit in audits:
         share = audit.wrong_share_max
         evidence = Evidence(
@@ -299,7 +297,7 @@ def find_audited(audits: Sequence[Audited]) -> Iterator[Finding]:
 
 
 def find_survivals(records: Sequence[Record]) -> Iterator[Finding]:
-    """Report what acknowledged writes survived of the faults of a durability run."""
+    """Yield a finding for each kind of fault in a durability run."""
     for survival in survivals(records):
         evidence = Evidence(
             "objects wrong", float(survival.wrong), 0.0, unit="objects",
@@ -312,8 +310,8 @@ def describe(audit: Audited) -> Iterator[str]:
     """Yield an audit as lines for people: the sentence, then findings with their calls."""
     yield f"audit of {audit.target}, {audit.place}: {audit.statement()}"
     for count, words in (
-        (audit.unknown, "of which more than one state is right: a request failed or was cut off"),
-        (audit.unanswered, "of which no answer told anything"),
+        (audit.unknown, "may be in more than one state: a request failed or was cut off"),
+        (audit.unanswered, "without a conclusive answer"),
     ):
         if count:
             yield f"  {counted(count, 'object')} {words}"

@@ -27,7 +27,7 @@ from loadstone.results.several import CLIENT
 
 ENCRYPTION, BUCKETS = "encryption", "buckets"
 OF_MODES = ("WRITE", "SHARE")
-"""What the chart of two modes shows: the actions that encrypt."""
+"""The actions in the chart of two modes: those that encrypt."""
 
 CAPTION = (
     "n · 1000 / Σ duration in milliseconds, × threads, on a logarithmic axis: as if a thread did"
@@ -104,7 +104,7 @@ class _Chart:
         cells = [replace(point.action.cell, operation=point.action.action) for point in self.points]
         keys = dict.fromkeys(_key(cell) for cell in cells)
         modes = {point.mode for point in self.points}
-        # Of several each line has its own; of one nothing else says it.
+        # Each line names its mode if there are several; a single mode is named here only.
         encrypted = f" Encrypted with {modes.pop()}." if len(modes) == 1 and "" not in modes else ""
         return {
             "name": NO_FILE_NAME.sub("-", self.name.lower()),

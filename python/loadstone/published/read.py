@@ -39,7 +39,7 @@ def read_rows(name: str, kind: type[T]) -> tuple[T, ...]:
 
 
 def read_facts(name: str, kind: type[T]) -> T:
-    """Return what stands in a TOML file."""
+    """Return the content of a TOML file."""
     return TypeAdapter(kind).validate_python(tomllib.loads(_data(f"{name}.toml")))
 
 

@@ -38,7 +38,7 @@ OF_LOAD = ("threads", "size")
 NAMED_SIZES = {100 * 1024: "100kb", 1024 * 1024: "1mb", 10 * 1024 * 1024: "10mb"}
 
 ALONE = "CREATE_USER"
-"""What one client does by itself, before all else."""
+"""Actions that one client runs alone, before all others."""
 
 MADE_ALONE = (
     "CREATE_USER: users are made one by one, before all else; × 1, and completed from the begin of"
@@ -247,6 +247,6 @@ def java_double(value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(float(value))
     power = int(f"{value:e}".partition("e")[2])
-    # The shortest digits that give the number again, with the point behind the first.
+    # The shortest digits that read back as this number, with the point after the first.
     digits = repr(abs(value)).partition("e")[0].replace(".", "").strip("0")
     return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{power}"

@@ -57,7 +57,7 @@ def ordinal(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRow:
-    """A mean and its spread, each with the digits that are to be shown.
+    """A mean and its spread, each with the digits to show.
 
     `mark` overrides the decimal mark of this one mean.
     """
@@ -68,7 +68,7 @@ class MeasuredRow:
 
 
 def measured(mean: float, spread: float | None, digits: int = 2) -> MeasuredRow:
-    """Return a mean and a spread with so many significant digits of the spread.
+    """Return a mean and a spread rounded to `digits` significant digits of the spread.
 
     The mean ends where the spread ends: digits below the spread say nothing. Without a spread,
     or with one of zero, the mean keeps three significant digits.
@@ -82,7 +82,7 @@ def measured(mean: float, spread: float | None, digits: int = 2) -> MeasuredRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadsColumn:
-    """What was measured with one number of threads; absent where it was not."""
+    """Measurements at one number of threads; None where there is none."""
 
     threads: int
     files_per_s: MeasuredRow | None
@@ -91,7 +91,7 @@ class ThreadsColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecimalMarks:
-    """Which sign stands between units and tenths: in means of files, of megabytes, in spreads."""
+    """Decimal marks of means of files, of means of megabytes, and of spreads."""
 
     files: str = "."
     megabytes: str = "."
@@ -140,7 +140,7 @@ def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _significant(value: float, digits: int) -> Decimal:
-    """Return a number rounded to so many significant digits, never cut before the point."""
+    """Return a number rounded to `digits` significant digits, but at most to a whole number."""
     if value == 0 or not math.isfinite(value):
         return Decimal(0)
     rounded = Decimal(f"{value:.{digits - 1}e}")
@@ -188,7 +188,7 @@ def _mean(seconds: Sequence[float] | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionStatistics:
-    """What one action took, in milliseconds as text, and its rate per thread, as text."""
+    """The times of one action in milliseconds, and its rate per thread, all as text."""
 
     time: str
     action: str

@@ -118,7 +118,7 @@ def theflash(findings: Findings, options: Options) -> str:
 
 
 def datasafe_charts(run: Run, findings: Findings, options: Options) -> dict[str, Any]:
-    """Return what the charts of users' actions are drawn from."""
+    """Return the data of the charts of users' actions."""
     # Imported here: tables need nothing of the page's charts.
     from loadstone.published.charts import datasafe_data
 
@@ -201,7 +201,7 @@ def _filled(options: Options, cell: Result) -> str:
 
 
 def _rounds(cells: Sequence[Result], head: str, findings: Findings, options: Options) -> str:
-    # What was planned and not measured is a blank and not a gap.
+    # A planned case that was not measured is a blank cell, not a missing row.
     planned = [trial for trial in findings.trials if _belongs(trial, cells[0])]
     ran = {(cell.system, cell.target) for cell in cells}
     places = {target: place for place, target in enumerate(findings.targets)}
@@ -233,7 +233,7 @@ def _rounds(cells: Sequence[Result], head: str, findings: Findings, options: Opt
 
 
 def _belongs(trial: TrialFacts, cell: Result) -> bool:
-    """Tell whether a planned trial belongs into the table of a cell."""
+    """Tell whether a planned trial belongs in the table of a cell."""
     return (
         trial.is_measured
         and trial.workload == cell.workload
@@ -317,7 +317,7 @@ SPREADS: Mapping[str, str] = {
     "seconds": "standard deviation of the one-second rates",
     "trials": "standard deviation of the trials' rates",
 }
-"""What this layout's ± is, by what a reader chose."""
+"""The meaning of ± in this layout, by the reader's choice."""
 
 
 def _spread_line(cells: Sequence[Result], options: Options) -> str:
