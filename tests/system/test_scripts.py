@@ -117,10 +117,8 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
         assert change["b"] == pytest.approx(rates[comparison["b"], name])
     arguments = ("-f", "json", "--metric", "requests_per_s")
     of_requests = loadstone("compare", tmp_path / "run", *arguments).json()["comparisons"]
-    assert {of_request["case"]["operation"] for of_request in of_requests} >= {
-        "put (users)",
-        "get (users)",
-    }
+    operations = {change["case"]["operation"] for change in of_requests}
+    assert operations >= {"put (users)", "get (users)"}
     # Each report has a row for each.
     page, text = tmp_path / "report.html", tmp_path / "report.md"
     for path in (page, text):
@@ -160,17 +158,13 @@ def test_reports_have_rows_for_each_space_and_type_of_user(tmp_path: Path) -> No
     assert of_readers["ALL", None] == 3 * 120
     assert of_readers["CREATE_USER", None] == 6
     assert of_readers["AUDIT", "private"] == of_readers["AUDIT", "inbox"] == 3 * 6
-    for totalled in report["actions"]:
-        assert (totalled["space"], totalled["user_type"]) == (None, None)
-        of_action = [group for group in groups if group["action"] == totalled["action"]]
+    for row in report["actions"]:
+        assert (row["space"], row["user_type"]) == (None, None)
+        of_action = [group for group in groups if group["action"] == row["action"]]
         for name in ("actions", "good_actions", "requests", "bytes"):
-            assert totalled[name] == sum(group[name] for group in of_action), (
-                totalled["action"],
-                name,
-            )
-        assert totalled["service_ns"]["count"] == sum(
-            group["service_ns"]["count"] for group in of_action
-        )
+            assert row[name] == sum(group[name] for group in of_action), (row["action"], name)
+        timed = sum(group["service_ns"]["count"] for group in of_action)
+        assert row["service_ns"]["count"] == timed
     # ALL is what a type's users did, or all of them, but for their making and audits.
     for name in ("readers", "writers"):
         whole = sum(
@@ -203,14 +197,9 @@ def test_reports_have_rows_for_each_space_and_type_of_user(tmp_path: Path) -> No
         (group["user_type"], f"{group['action']} (users)", group["space"]): group["completed_per_s"]
         for group in groups
     }
-    assert {
-        (
-            change["case"]["user_type"],
-            change["case"]["operation"],
-            change["case"].get("space"),
-        ): change["a"]
-        for change in compared
-    } == pytest.approx(rates)
+    names = ("user_type", "operation", "space")
+    measured_rates = {tuple(map(change["case"].get, names)): change["a"] for change in compared}
+    assert measured_rates == pytest.approx(rates)
     compared_in_words = loadstone("compare", run, run, "--full").out
     assert all(kind in compared_in_words for kind in ("readers", "writers"))
 

@@ -14,7 +14,7 @@ from loadstone.analysis.cells.query_limits import (
     bounds_of_targets,
     limit_of,
 )
-from loadstone.analysis.cells.query_streams import Arm, StreamRuns, stream_runs
+from loadstone.analysis.cells.query_streams import ArmKey, StreamRuns, stream_runs
 from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.standing import Standing, worst_of
 from loadstone.analysis.statistics.mean import Mean, mean_of
@@ -34,7 +34,7 @@ class QueryTimes:
     """
 
     query: str
-    arm: Arm
+    arm: ArmKey
     by_block: Mapping[int, float]
     starts_ns: Mapping[int, int | None]
     cpu_s: float | None
@@ -98,7 +98,7 @@ class QueryArm:
     `total_s` and `geometric_mean_s` are None unless it `is_whole`.
     """
 
-    arm: Arm
+    arm: ArmKey
     queries: tuple[QueryTimes, ...]
 
     @property
@@ -168,7 +168,7 @@ class QueryResults:
     """Runs of streams beside each other, by arm and their number."""
     loads: tuple[TablesLoad, ...]
 
-    def name_of(self, arm: Arm) -> str:
+    def name_of(self, arm: ArmKey) -> str:
         """Return the parameters that distinguish an arm from the others, in words."""
         return " ".join(getattr(arm, name) for name in self.names) or arm.target
 
@@ -195,7 +195,7 @@ def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | 
         beside, lambda record: (_arm(record), len(record.trial["queries"]["streams"] or []))
     )
     every = {*groups, *(arm for arm, _ in together)}
-    names = [name for name in Arm._fields if len({getattr(arm, name) for arm in every}) > 1]
+    names = [name for name in ArmKey._fields if len({getattr(arm, name) for arm in every}) > 1]
     bounds = bounds_of_targets(run)
     order = list(((run.manifest.get("campaign") or {}).get("targets") or {}).keys())
     arms = [
@@ -246,11 +246,11 @@ def _is_over(record: Record, section: Literal["query", "streams"]) -> bool:
     return is_finished and "time_ns" in (record.summary.get(section) or ())
 
 
-def _arm(record: Record) -> Arm:
+def _arm(record: Record) -> ArmKey:
     queries = record.trial["queries"]
     # The name in this run distinguishes two settings of one engine.
     engine = (record.trial["case"].get("parameters") or {}).get("engine") or queries.get("engine")
-    return Arm(
+    return ArmKey(
         target=str(record.trial["case"]["target"]),
         engine=str(engine or ""),
         cache=str(queries.get("cache") or ""),
@@ -259,7 +259,7 @@ def _arm(record: Record) -> Arm:
 
 
 def _times(
-    name: str, arm: Arm, records: Iterable[Record], bounds: tuple[QueryBound, ...]
+    name: str, arm: ArmKey, records: Iterable[Record], bounds: tuple[QueryBound, ...]
 ) -> QueryTimes:
     by_block: dict[int, float] = {}
     starts_ns: dict[int, int | None] = {}

@@ -13,8 +13,8 @@ from loadstone.results.record import Record
 HOUR_S = 3600
 
 
-class Arm(NamedTuple):
-    """A way to run the queries; empty are an engine of no choice, a cache, and threads not set."""
+class ArmKey(NamedTuple):
+    """A way to run the queries; an engine, a cache and threads that are not set are empty."""
 
     target: str
     engine: str
@@ -41,7 +41,7 @@ class StreamRuns:
     and runs, with the other streams beside it.
     """
 
-    arm: Arm
+    arm: ArmKey
     streams: int
     queries: int
     elapsed_s: Mapping[int, float]
@@ -82,7 +82,7 @@ class StreamRuns:
         return max(self.mean_s.items(), key=lambda item: item[1], default=None)
 
 
-def stream_runs(arm: Arm, records: Sequence[Record]) -> StreamRuns:
+def stream_runs(arm: ArmKey, records: Sequence[Record]) -> StreamRuns:
     """Combine the runs of one arm and number of streams."""
     elapsed: dict[int, float] = {}
     starts: dict[int, int | None] = {}

@@ -7,7 +7,7 @@ from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.run_view import RunView
 
 if TYPE_CHECKING:
-    from loadstone.analysis.cells.query_streams import Arm, StreamRuns
+    from loadstone.analysis.cells.query_streams import ArmKey, StreamRuns
 
 
 def find_not_cold(view: RunView) -> Iterator[Finding]:
@@ -87,7 +87,7 @@ def _beside(runs: "StreamRuns") -> str:
     return f"{runs.streams} stream{'' if runs.streams == 1 else 's'} on {_words(runs.arm)}"
 
 
-def _words(arm: "Arm") -> str:
+def _words(arm: "ArmKey") -> str:
     return " ".join(filter(None, (arm.target, arm.engine, arm.cache)))
 
 
