@@ -83,17 +83,17 @@ def _words_so_far(row: JudgedMetric, gate: GateAnswer) -> Iterator[str]:
 
 
 def to_terminal(gate: GateAnswer, facts: GateFacts) -> str:
-    """Return it as one screen."""
+    """Return it as one screen, of which the last line stays in sight: the answer."""
     rows = _cells(gate)
     widths = [max(len(row[at]) for row in (HEAD, *rows)) for at in range(len(HEAD))]
-    lines = [answer(gate, facts.block_ns), ""]
+    lines = []
     for row in (HEAD, *rows):
         cells = [
             cell.rjust(width) if at in NUMBERS else cell.ljust(width)
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
-    lines += ["", *_notes(gate, facts)]
+    lines += ["", *_notes(gate, facts), "", answer(gate, facts.block_ns)]
     return "\n".join(lines) + "\n"
 
 
