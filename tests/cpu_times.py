@@ -21,7 +21,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Note what was spent before the first step of a test."""
+    """Note the CPU time spent before the first step of a test."""
     item.stash[_BEGAN] = _spent_s()
     return (yield)
 
@@ -30,7 +30,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Iterator[pytest.TestReport]:
-    """Leave what the step took in its report, which reaches the process that shows it."""
+    """Add the CPU time of the step to its report, which reaches the process that prints it."""
     report = yield
     now = _spent_s()
     report.user_properties = [(SPENT, max(0.0, now - item.stash[_BEGAN]))]

@@ -1,4 +1,4 @@
-"""Reports kept as files that one can open: compared byte for byte, renewed with --renew-golden."""
+"""Report files that are compared byte for byte, and renewed with --renew-golden."""
 
 import difflib
 from itertools import islice

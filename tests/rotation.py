@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import pytest
 
 CPU_S = 1.0
-"""What a long test costs whose mark does not say."""
+"""The cost of a long test whose mark gives none."""
 
 
 def add_options(parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""Interventions on the virtual clock: halving moves what it should, and the verdict says so."""
+"""Interventions on the virtual clock: halving moves what it should, and verdicts follow."""
 
 import datetime
 from collections.abc import Callable

@@ -62,7 +62,7 @@ def test_the_strict_margin_waits_longer_and_errs_less() -> None:
 
 
 def test_a_slow_decay_is_held_back_and_the_strict_margin_mostly_refuses_it() -> None:
-    """What common rules stop at after a minute with +95 % takes LS-1 a quarter of an hour."""
+    """LS-1 takes a quarter of an hour where common rules stop after a minute, 95 % too high."""
     stops, _ = settled("decay", 500, 0.10)
     assert np.median(stops) >= 900
     strict, _ = settled("decay", 500, 0.05)

@@ -60,7 +60,7 @@ def _folder() -> Path:
 
 
 def _try_import(form: str, suffix: str, data: bytes) -> None:
-    """Import a file whole, as the command does: much is found only when it is written."""
+    """Import a file whole, as the command does: many mistakes show only when it is written."""
     path = _folder() / f"input{suffix}"
     path.write_bytes(data)
     imported = importers.find(form).read([path], HINTS)

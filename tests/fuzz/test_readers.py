@@ -1,4 +1,4 @@
-"""What was kept of the fuzzing of readers, and a few mutations of it: read or refused, no crash."""
+"""Kept inputs of the fuzzing of readers, and some mutations: read or refused, no crash."""
 
 import random
 

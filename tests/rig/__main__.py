@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def _publish(parts: Sequence[str], processes: int) -> int:
-    """Measure what rules were never looked at with, and write it down."""
+    """Measure with scenarios that no rule was developed on, and write the result down."""
     if "simulated" in parts:
         outcomes = run("measure", MEASURED_SEED, MEASURED_COUNT, processes)
         drawn = (

@@ -226,7 +226,7 @@ def _server_tls(chance: random.Random) -> dict[str, Any]:
 
 
 def _tls(chance: random.Random, key: Key) -> dict[str, Any]:
-    """Encrypt much on connections that are kept, or little on one for each request."""
+    """Encrypt much data on persistent connections, or little on a new one for each request."""
     if chance.random() < 0.5:
         dataset = {"objects": 50, "size": "1MiB"}
         return {"tls": key, "size": "1MiB", "workload": {"dataset": dataset}}

@@ -25,7 +25,7 @@ HEADERS = 500
 
 THREAD = ("client thread", "client memory", "client ports")
 HANDSHAKE_US = {"client thread": (600, 2000), "processors": (2000, 8000)}
-"""A certificate costs who signs with it more than who checks it."""
+"""A certificate costs its signer more than those who check it."""
 TARGET_RESOURCES = ("processors", "core", "disk", "card", "software")
 ROOM = (1.3, 6.0)
 
@@ -44,7 +44,7 @@ def scenarios(purpose: Purpose, seed: int, count: int) -> Iterator[Scenario]:
 
 
 def purpose_of(combination: str) -> Purpose:
-    """Return what a combination is for."""
+    """Return the purpose of a combination."""
     return "measure" if zlib.crc32(f"{SPLIT}: {combination}".encode()) % 2 else "develop"
 
 
@@ -193,7 +193,7 @@ def _loaded(scenario: Scenario, chance: random.Random) -> Scenario:
 
 
 def _client(**client: Any) -> Callable[[Scenario, random.Random], Scenario]:
-    """Return what changes the client's host."""
+    """Return the changes of the client's host."""
 
     def change(scenario: Scenario, chance: random.Random) -> Scenario:
         drawn = {key: value(chance) if callable(value) else value for key, value in client.items()}
@@ -263,7 +263,7 @@ def _slow_first(scenario: Scenario, chance: random.Random) -> Scenario:
 
 
 def _refusing(scenario: Scenario, chance: random.Random) -> Scenario:
-    """Have refusals cost what requests do, and the load be too much in any case."""
+    """Make refusals cost as much as requests, and the load too much in any case."""
     scenario = replace(scenario, delay_s=max(scenario.delay_s, 2e-3))
     fitting = scenario.full_at_per_s * scenario.alone_s
     if scenario.is_open:
@@ -327,7 +327,7 @@ def _two(chance: random.Random, family: str) -> Scenario:
 
 
 def _tls(side: Literal["client thread", "processors"]) -> Callable[[random.Random, str], Scenario]:
-    """Draw a side whose encryption is full first: of handshakes, or of what connections carry."""
+    """Draw a side whose encryption is saturated first: by handshakes, or by transferred data."""
 
     def draw(chance: random.Random, family: str) -> Scenario:
         is_kept = chance.random() < 0.5

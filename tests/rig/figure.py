@@ -93,7 +93,7 @@ def of_families(counts: Mapping[str, Count], part: str, whole: str) -> tuple[flo
 
 
 def document(outcomes: Sequence[Outcome], **facts: Any) -> dict[str, Any]:
-    """Return the result file: what was drawn, the counts, and each verdict that was wrong."""
+    """Return the result file: the drawn scenarios, the counts, and each wrong verdict."""
     return {
         **facts,
         "families": {

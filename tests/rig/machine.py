@@ -25,7 +25,7 @@ CPUACCT = Path("/sys/fs/cgroup/cpuacct")
 CGROUP_2 = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
 SHARES_1, WEIGHT_2 = "262144", "10000"
-"""The largest there are: what others run on the machine is not to be what limits."""
+"""The largest there are, so that the machine's other load does not limit first."""
 
 # A namespace has a /sys of its own, where its cards are; the control groups are put back into it.
 ENTER = """
@@ -91,7 +91,7 @@ def _rate(megabits: float) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a host of the rig may do: cores of its quota, card's sending rate, local ports."""
+    """Limits of a host of the rig: cores of its quota, sending rate of its card, local ports."""
 
     cores: float | None = None
     sends_megabits: float | None = None

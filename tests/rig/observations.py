@@ -19,7 +19,7 @@ FRAME, LINE, PAYLOAD = 1514, 1538, 1448
 """Bytes of a full packet as the kernel counts it, as the line carries it, and its payload."""
 
 Reading = tuple[str, str, str, str, float, bool]
-"""Host, probe, subject, metric, value, and whether that is what a counter grows in a second."""
+"""Host, probe, subject, metric, value, and whether it is a counter's growth in a second."""
 
 
 def thread_ns(scenario: Scenario) -> float:
@@ -35,7 +35,7 @@ def wire_bytes(scenario: Scenario) -> float:
 
 
 def thread_times(scenario: Scenario, tried: int, served: int) -> Mapping[str, Any]:
-    """Return what the summary says of the load thread and the wire."""
+    """Return the summary's figures of the load thread and the wire."""
     taken_ns = thread_ns(scenario) * tried
     lost, others = scenario.client.lost, scenario.client.other_threads
     ran_ns = taken_ns * (1 - lost)
@@ -71,7 +71,7 @@ def _stalls(scenario: Scenario) -> list[dict[str, Any]]:
 def probe_table(
     scenario: Scenario, started_unix_ns: int, seconds: Sequence[tuple[float, float]]
 ) -> Table:
-    """Return what the probes read while so many requests were tried, and served, each second."""
+    """Return the probes' rows of a second with so many requests tried and served."""
     chance = random.Random(scenario.seed ^ started_unix_ns)
     grown: dict[tuple[str, str, str, str], float] = {}
     rows: list[tuple[Any, ...]] = []

@@ -45,7 +45,7 @@ LOAD_LIMITS = frozenset({"NOT_SATURATED", "LATENCY_BOUND"})
 STOOD_STILL = frozenset({"INVALID(STALLED)"})
 
 TARGET_WORKS = frozenset({"processors", "core", "disk", "software"})
-"""What of the target is slower where the target is; a wire and a limit by rule are not."""
+"""Parts of the target that are slower where it is; a wire and a limit by rule are not."""
 
 OBSERVED_AS: Mapping[str, str] = {
     "client thread": "INSTRUMENT_CPU",
@@ -88,7 +88,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """What the client's host looks like: the cores, what takes them away, and its card.
+    """The client's host: its cores, what takes them away, and its card.
 
     `lost` is the share of the load thread's time that it is ready and has no core, or waits for
     pages of its own. `interrupts` is the share of its work that the kernel does for packets.
@@ -117,7 +117,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What was observed beside the client: exporters of the target, and ceilings."""
+    """Sources watched beside the client: exporters of the target, and ceilings."""
 
     target: bool = False
     path: Ceiling = "no"
@@ -210,7 +210,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What limits the judged load: the limits that are right, and those that may stand beside."""
+    """The limits of the judged load: the right ones, and those that may stand beside."""
 
     right: frozenset[str]
     beside: frozenset[str]
@@ -222,7 +222,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the report said of the judged load."""
+    """The report's statement on the judged load."""
 
     family: str
     combination: str
@@ -236,7 +236,7 @@ class Outcome:
     is_right: bool
     is_blamed: bool
     why_void: str = ""
-    """Why the injection was not what limited, so that what was expected does not hold."""
+    """Why the injected bottleneck was not the limit, so that the expectation does not hold."""
     foreign: float = 0.0
     """The share of the machine's cores that programs of others took meanwhile."""
 
@@ -252,7 +252,7 @@ class Outcome:
 
 
 def truth_of(scenario: Scenario, rate_per_s: float) -> Truth:
-    """Return what limits the judged load, which reached this rate."""
+    """Return the limits of the judged load, which reached this rate."""
     if scenario.client.stands_still:
         return Truth(right=STOOD_STILL, beside=STOOD_STILL, is_client=True, is_beyond=False)
     full_at = scenario.full_at_per_s
@@ -315,7 +315,7 @@ def _is_shown(resource: Resource, scenario: Scenario) -> bool:
 
 
 def _names_of(resource: Resource, scenario: Scenario) -> set[str]:
-    """Return the limits that name a resource as exactly as what was observed allows."""
+    """Return the limits that name a resource as exactly as the observations allow."""
     watched = scenario.watched
     has_path = watched.path != "no"
     if resource.is_client:
@@ -348,7 +348,7 @@ def _names_of(resource: Resource, scenario: Scenario) -> set[str]:
 
 
 def is_right(truth: Truth, limit: str, also: Sequence[str]) -> bool:
-    """Tell whether a verdict names what limits the load, and nothing beside that has room."""
+    """Tell whether a verdict names the limit of the load, and nothing that still has room."""
     return limit in truth.right and set(also) <= truth.beside
 
 

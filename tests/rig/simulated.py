@@ -36,7 +36,7 @@ REFUSED_BY = ("throttle", "client ports")
 
 
 def outcome_of(scenario: Scenario, keep: Path | None = None) -> Outcome:
-    """Run a scenario and return what its report says of the judged load."""
+    """Run a scenario and return the report's verdict on the judged load."""
     with tempfile.TemporaryDirectory(prefix="rig-", dir=_memory()) as text:
         folder = Path(text) / "run"
         slower = record(scenario, folder)
@@ -228,7 +228,7 @@ def _rates(rows: list[dict[str, Any]], summary: Summary, without: str) -> list[f
 
 
 def _record_ceilings(scenario: Scenario, folder: Path, chance: random.Random) -> None:
-    """Write the ceilings that were measured apart, each within some percents of what is true."""
+    """Write the ceilings that were measured apart, each within some percent of the truth."""
     size, wire = scenario.size, observations.wire_bytes(scenario)
     at = {resource.name: resource.full_at_per_s for resource in scenario.resources}
     measured: list[tuple[str, float, bool]] = []

@@ -112,7 +112,7 @@ RATES = {
 
 
 def limit_of(servers: int = 4, rates: Mapping[str, float] = RATES, **changes: object) -> str:
-    """Return what the report names of a scenario that is run."""
+    """Run a scenario and return the limit that the report names."""
     resources = [
         Resource(name=name, full_at_per_s=rate, servers=servers if name == "software" else 1)
         for name, rate in rates.items()

@@ -21,7 +21,7 @@ PIECE = 1 << 16
 
 
 def serve(address: str, port: int, kind: Key) -> int:
-    """Encrypt what a server on another port of an address gets and sends; return the new port."""
+    """Encrypt the traffic of a server on another port of an address; return the new port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.NamedTemporaryFile(suffix=".pem") as file:
         file.write(certificate(address, kind))

@@ -120,7 +120,7 @@ class Browser:
             self._ask("Input.dispatchKeyEvent", asked)
 
     def picture(self, path: Path, *, is_whole: bool = False) -> None:
-        """Write what is seen, or the whole page, as a PNG."""
+        """Write the visible part, or the whole page, as a PNG."""
         asked: dict[str, Any] = {"format": "png", "captureBeyondViewport": is_whole}
         if is_whole:
             size = self._ask("Page.getLayoutMetrics")["cssContentSize"]

@@ -34,7 +34,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def wait_for(process: Process, *texts: str) -> str:
-    """Read what a command says until it says one of these; return everything so far."""
+    """Read the output of a command until it has one of these texts; return it all."""
     assert process.stderr is not None
     output = ""
     while not any(text in output for text in texts):
@@ -45,5 +45,5 @@ def wait_for(process: Process, *texts: str) -> str:
 
 
 def end(process: Process) -> tuple[str, str]:
-    """Wait for the end; return what was said on the way."""
+    """Wait for the end; return the output up to it."""
     return process.communicate(timeout=HANGS_AFTER_S)

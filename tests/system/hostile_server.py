@@ -57,7 +57,7 @@ class Message:
 
 @dataclass
 class Exchange:
-    """One request on its way: who asked, what, and how often such requests were spoiled before."""
+    """One request under way, its client, and how many such requests were spoiled before."""
 
     server: "HostileServer"
     client: socket.socket

@@ -52,7 +52,7 @@ class SshNetwork:
 
     @property
     def ssh_folder(self) -> Path:
-        """What the controller has as /etc/ssh, and the hosts do not."""
+        """Files that only the controller has as /etc/ssh."""
         return self.folder / "etc-ssh"
 
     def start(

@@ -1,4 +1,4 @@
-"""Audits: each lie of a store is found and rightly named, and of a sound one nothing is said."""
+"""Audits find and rightly name each lie of a store, and accuse no sound one."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def lies_in(log: Path, since: int = 0) -> dict[str, set[tuple[str, str]]]:
 
 
 def named(audit: dict[str, Any]) -> dict[str, set[tuple[str, str]]]:
-    """Return the keys that an audit found something wrong with, by the kind of finding."""
+    """Return the keys of an audit's findings, by kind of finding."""
     keys_of_kind: dict[str, set[tuple[str, str]]] = {}
     for finding in audit["findings"]:
         keys_of_kind.setdefault(finding["kind"], set()).add((finding["bucket"], finding["key"]))
@@ -198,7 +198,7 @@ def kill_at(url: str, run: Path, operations: str, after_s: float) -> None:
 
 
 def check_killed(number: int, folder: Path) -> None:
-    """Kill a client at a moment, and hold the store to what its ledger claims."""
+    """Kill a client at some moment, and check the store against the client's ledger."""
     operations = ("put", "put,put", "get=1,put=3,delete=2", "put,delete")[number % 4]
     with store_under_test.store() as url:
         kill_at(url, folder / "run", operations, random.Random(number).uniform(0.0, 1.0))

@@ -172,7 +172,7 @@ def test_a_process_gives_keys_once_for_all_trials(home: Path, cloud: tuple[Cloud
 def test_a_process_that_gives_none_is_told_without_what_it_printed(
     home: Path, cloud: tuple[Cloud, str]
 ) -> None:
-    """What it printed may be half a secret."""
+    """Its output may be half of a secret."""
     config(home, f"[profile used]\ncredential_process = echo {SECRET}\n")
     with pytest.raises(_loadgen.TargetError, match="credential_process") as error:
         heads(cloud[1])
@@ -183,7 +183,7 @@ def test_a_process_that_gives_none_is_told_without_what_it_printed(
 def test_a_role_is_assumed_with_the_keys_of_another_profile(
     home: Path, cloud: tuple[Cloud, str]
 ) -> None:
-    """The request is signed by them, for the service sts, and says what the profile says."""
+    """The request to the service sts is signed by them, and has the profile's settings."""
     services, url = cloud
     config(
         home,
@@ -347,7 +347,7 @@ phases: [put]
 def test_a_campaign_that_names_a_profile_asks_for_its_command(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have been sent by somebody; what the user has chosen need not be asked for."""
+    """The file may come from somebody else; the user's own choice needs no consent."""
     config(
         home,
         "[profile used]\nrole_arn = r\nsource_profile = base\n"

@@ -158,7 +158,7 @@ def test_a_target_that_is_not_there_is_refused_or_counted(dataset: Dataset) -> N
 
 
 def test_a_target_that_dies_in_mid_run_is_counted(store_port: int, dataset: Dataset) -> None:
-    """What was read before stays; what comes after is refused, not a hang."""
+    """Data before it stays; later data is refused, and nothing hangs."""
 
     def spoil(exchange: Exchange) -> bool:
         if is_object_read(exchange.request) and exchange.number > 30:
@@ -178,7 +178,7 @@ def test_a_target_that_dies_in_mid_run_is_counted(store_port: int, dataset: Data
 
 
 def test_the_trial_stops_at_the_limit_of_failures(store_port: int, dataset: Dataset) -> None:
-    """A campaign that says "stop" is not kept going by a broken target."""
+    """A broken target does not keep a campaign going that says "stop"."""
     limit = {"action": "stop", "limit": 5}
     with hostile(store_port, every(1, CASES[0].spoil)) as server:
         stop = {"requests": 10_000, "duration_ns": None}
@@ -268,7 +268,7 @@ class ExpiringToken:
         self.first: str | None = None
 
     def __call__(self, exchange: Exchange) -> bool:
-        """Refuse what carries the first token after its time."""
+        """Refuse requests with an expired first token."""
         request = exchange.request
         if request.path.startswith("/auth"):
             self.logins += 1

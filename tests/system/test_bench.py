@@ -1,4 +1,4 @@
-"""`loadstone bench`: one workload from flags, on what needs no server and on the embedded store."""
+"""`loadstone bench`: one workload from flags, without a server and on the embedded store."""
 
 import json
 from collections.abc import Iterator

@@ -68,7 +68,7 @@ SMALL = ["-t", "4", "-n", "12", "-s", "4KiB", "-b", "2", "--object-prefix", "obj
 
 @dataclass
 class Cage:
-    """The secrets, also those that the target issues, and what was found of them."""
+    """The secrets, also those that the target issues, and the places where they were found."""
 
     secrets: set[str] = field(default_factory=lambda: set(GIVEN.values()) - {ACCESS_KEY})
     processes: int = 0
@@ -91,7 +91,7 @@ class Cage:
                 self.problems.append(f"{channel} holds {secret_part!r}: {shown!r}")
 
     def check_folder(self, folder: Path) -> int:
-        """Look into every file, and into what is packed in it."""
+        """Search every file, and its unpacked content."""
         files = [path for path in folder.rglob("*") if path.is_file()]
         for path in files:
             self.check(str(path), path.read_bytes())
@@ -252,7 +252,7 @@ def _descendants(root: int) -> Iterator[int]:
 
 
 def check_pages(cage: Cage, folder: Path) -> None:
-    """Look into what `loadstone view` serves of a folder."""
+    """Search the pages that `loadstone view` serves of a folder."""
     with PageServer(folder) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -276,7 +276,7 @@ PARROTS: Mapping[str, tuple[str, str, list[str]]] = {
 def test_a_target_that_sends_back_its_requests_gets_no_secret_told(
     cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
-    """S3, TempAuth and Keystone: what is run, reported, compared and judged holds none of them."""
+    """S3, TempAuth and Keystone: outputs of run, report, compare and judge hold none of them."""
     folders = []
     for name, (driver, path, login_settings) in PARROTS.items():
         folder = tmp_path / name
@@ -348,7 +348,7 @@ def test_contention_objects_of_others_and_pushed_metrics_tell_nothing(
 def test_a_log_in_that_sends_back_the_password_gets_it_not_told(
     path: str, cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
-    """The run fails before any load, and does not say with what it tried."""
+    """The run fails before any load, and does not print the secret that it tried."""
     with hostile(store_port, Parrot(cage, PASSWORD, at_log_in=True)) as server:
         settings = [f"user={USER}", f"project={PROJECT}", "password={env: CANARY_PASSWORD}"]
         settings = settings if path == "/v3" else [settings[0], settings[2]]
@@ -439,7 +439,7 @@ def _subjects(folder: Path) -> str:
 def test_commands_that_need_no_target_tell_nothing_of_the_environment(
     cage: Cage, tmp_path: Path
 ) -> None:
-    """Lists, a calibration that is shown, an import of what is none."""
+    """Lists, a calibration that is shown, an import of no known format."""
     broken = tmp_path / "broken.json"
     broken.write_text("{")
     loadstone(cage, "list", "drivers")
@@ -455,7 +455,7 @@ def test_commands_that_need_no_target_tell_nothing_of_the_environment(
 def test_a_clean_up_of_what_a_parrot_kept_tells_nothing(
     cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
-    """What is left is audited, listed and deleted through a target that sends everything back."""
+    """Leftovers are audited, listed and deleted through a target that echoes everything."""
     folder = tmp_path / "kept"
     with hostile(store_port, Parrot(cage, S3_SECRET)) as server:
         loadstone(
@@ -550,7 +550,7 @@ def test_every_command_is_watched() -> None:
 
 
 def test_a_part_of_a_canary_is_found_in_every_channel(tmp_path: Path) -> None:
-    """The cage is no cage if it misses what is there."""
+    """The cage must find a secret that is there."""
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"subject": [f"a{PASSWORD[5:14]}b"]}), path, compression="zstd")
     for channel in ("file", "text", "hook"):

@@ -1,4 +1,4 @@
-"""`loadstone card`: what the embedded store honours, and stores that hang, deny, lie or lock."""
+"""`loadstone card` on the embedded store, and on stores that hang, deny, lie or lock."""
 
 import html
 import json
@@ -85,7 +85,7 @@ def test_the_embedded_store_has_its_card_and_nothing_is_left(
 
 
 def kept_of(card: dict[str, Any]) -> bytes:
-    """Return what a golden file keeps of a card: what is the same each time."""
+    """Return the parts of a card that a golden file keeps: those that never vary."""
     rows = [
         f"{row['name']}: {row['answer']}" + (f" ({row['detail']})" if row["detail"] else "")
         for row in card["rows"]
@@ -118,7 +118,7 @@ def test_a_store_that_hangs_on_one_of_several_reads_answers_the_others(url: str)
     [("x-amz-checksum-crc32c", "crc32c-checked"), ("content-md5", "md5-checked")],
 )
 def test_a_store_that_keeps_what_it_refused_is_found_out(header: str, name: str, url: str) -> None:
-    """Of the puts with a wrong checksum that one alone is blamed for what is there."""
+    """Only the put with this wrong checksum is blamed for the object that is there."""
     client = store_under_test.s3(url)
 
     def keep(exchange: Exchange) -> bool:

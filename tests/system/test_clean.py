@@ -1,4 +1,4 @@
-"""What a run left behind is said with the command that removes it, and that removes only that."""
+"""A run's leftovers are named with a command that removes them, and nothing else."""
 
 import json
 import signal
@@ -117,7 +117,7 @@ def test_a_run_with_a_damaged_table_can_be_cleaned_once_its_target_is_there(
 
 
 def test_what_is_left_comes_with_what_to_do(tmp_path: Path) -> None:
-    """A copy of a marked file, and a foreign object stay; the hint says what then."""
+    """A copy of a marked file and a foreign object stay; the hint says what to do."""
     text = """\
 name: copied
 targets: {here: {driver: block, path: FILE, direct: false}}

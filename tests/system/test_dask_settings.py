@@ -20,7 +20,7 @@ phases: [{op: put, duration: 500ms}]
 
 @pytest.fixture
 def home_of_dask(tmp_path: Path) -> Callable[[str], dict[str, str]]:
-    """Return the environment of a user who has settings of dask."""
+    """Return the environment of a user with dask settings."""
 
     def write(settings: str) -> dict[str, str]:
         file = tmp_path / "home" / ".config" / "dask" / "distributed.yaml"

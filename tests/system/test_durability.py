@@ -1,4 +1,4 @@
-"""`loadstone audit durability`: what is lost at a fault is counted, and counted for that fault."""
+"""`loadstone audit durability` counts the objects lost at each fault, for that fault."""
 
 import os
 import signal
@@ -47,7 +47,7 @@ def test_a_store_in_memory_has_lost_all_after_a_kill(url: str, tmp_path: Path) -
 
 
 def test_a_fault_that_takes_data_is_told_from_one_that_does_not(url: str, tmp_path: Path) -> None:
-    """A kill leaves the directory; what stands for a power cut here takes it along."""
+    """A kill leaves the directory; the stand-in for a power cut removes it."""
     data, number = tmp_path / "data", tmp_path / "number"
     server = f"sh -c 'echo $$ > {number}; exec {SERVE} --port {port_of(url)} --data {data}'"
     cut = f"sh -c 'kill -9 $(cat {number}); rm -rf {data} || rm -rf {data}'"

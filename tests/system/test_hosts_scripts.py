@@ -131,7 +131,7 @@ def script_of(folder: Path, rows: Iterator[str]) -> Path:
 
 
 def test_an_audit_finds_what_was_deleted_behind_its_back(tmp_path: Path) -> None:
-    """The audit of what the first host wrote is the second's."""
+    """The second host audits the objects that the first one wrote."""
     data = tmp_path / "data"
     data.mkdir()
     end_ns = 6 * SECOND_NS

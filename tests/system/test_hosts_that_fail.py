@@ -41,7 +41,7 @@ phases: {phases}
 """
 CLOSED = "{threads: 1, cores: 1}"
 OPEN = "{rate: 100/s, clients_max: 20, cores: 1}"
-"""A load that leaves the processor to others: what it makes is known beforehand."""
+"""A load that leaves the processor to others: its number of requests is known beforehand."""
 
 SLOW_SHARE = 0.1
 MUTE_SHARE = 0.001
@@ -124,7 +124,7 @@ def write(
 
 
 def wait_for_figures(process: subprocess.Popen[str]) -> None:
-    """Wait until the hosts have told of some seconds."""
+    """Wait until the hosts have reported some seconds."""
     for _ in range(5):
         campaigns.wait_for(process, "%")
 
@@ -399,7 +399,7 @@ def set_clock(file: Path, ahead_s: float) -> None:
 
 
 def is_in_the_trial(record: Any) -> bool:
-    """Tell whether what hosts and probes noted has times of the trial, give or take ten seconds."""
+    """Tell whether rows of hosts and probes have times of the trial, within ten seconds."""
     rest_ns = 10 * 10**9
     first_ns = record.summary["started_unix_ns"] - rest_ns
     last_ns = record.summary["ended_unix_ns"] + rest_ns

@@ -161,7 +161,7 @@ def clean_up(attempt: Attempt, url: str) -> End:
 
 
 def clean(attempt: Attempt, url: str) -> End:
-    """The removal of what a sound run had kept."""
+    """The removal of data that a sound run kept."""
     steps = BUCKETS * OF_A_PLACE + OF_A_PHASE + OF_A_CLEAN_UP
     begin(attempt, 0, steps, "bench", "put", url, *LOAD, "--keep-data", stops=False)
     attempt.is_hostile.set()
@@ -194,14 +194,14 @@ def stop_writing(attempt: Attempt, url: str) -> End:
 
 
 def stop_cleaning_up(attempt: Attempt, url: str) -> End:
-    """Ctrl-C while a run removes what it wrote."""
+    """Ctrl-C while a run removes its objects."""
     attempt.spares_until_reached, attempt.awaits = True, is_delete
     steps = BUCKETS * OF_A_PLACE + OF_A_PHASE + OF_A_CLEAN_UP
     return attempt.run(steps, "bench", "put,get", url, *LOAD, "-o", attempt.folder, stops=True)
 
 
 def stop_clean(attempt: Attempt, url: str) -> End:
-    """Ctrl-C while `clean` asks for what a sound run had kept."""
+    """Ctrl-C while `clean` removes data that a sound run kept."""
     steps = BUCKETS * OF_A_PLACE + OF_A_PHASE + OF_A_CLEAN_UP
     begin(attempt, 0, steps, "bench", "put", url, *LOAD, "--keep-data", stops=False)
     attempt.spares_until_reached, attempt.awaits = True, lambda request: True

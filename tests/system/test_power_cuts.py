@@ -1,4 +1,4 @@
-"""What acknowledgements survive where a power cut takes all that was not synced."""
+"""What acknowledged writes survive when a power cut takes all data that was not synced."""
 
 import contextlib
 import os

@@ -66,7 +66,7 @@ def report_of(folder: Path) -> dict[str, Any]:
 
 
 def untyped(folder: Path) -> set[str]:
-    """Return the keys of what queries left in records that their types lack."""
+    """Return the keys of query results in records that their types lack."""
     unnamed: set[str] = set()
     for record in read_run(folder).records:
         parts: list[tuple[type, Any]] = [
@@ -194,7 +194,7 @@ def test_a_wrong_answer_in_a_stream_leaves_its_run_without_a_rate(
 
 
 def test_a_wrong_answer_has_no_time(tmp_path: Path, made: Path) -> None:
-    """A hook spoils what one answer is compared with."""
+    """A hook spoils the reference of one answer."""
     answer = tmp_path / "run" / "answers" / "Q06.json"
     spoil = tmp_path / "spoil"
     spoil.write_text(f"#!/bin/sh\nsed -i 's/\"rows\": \\[\\[/&9/' {answer}\n")

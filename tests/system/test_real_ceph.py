@@ -215,7 +215,7 @@ def test_the_last_block_of_an_object_may_be_shorter(ceph_to_break: Cluster) -> N
 def test_appends_to_an_erasure_coded_pool_are_whole_stripes_or_refused(
     ceph_to_break: Cluster,
 ) -> None:
-    """A pool without overwrites takes no others, and that is said before the first request."""
+    """A pool without overwrites refuses them before the first request, with a message."""
     profile = ["k=2", "m=1", "crush-failure-domain=osd", "plugin=jerasure"]
     ceph_to_break.command("osd", "erasure-code-profile", "set", "striped", *profile)
     ceph_to_break.command("osd", "pool", "create", "striped", "8", "8", "erasure", "striped")
@@ -264,7 +264,7 @@ def test_a_secret_in_the_options_is_refused(ceph_to_break: Cluster) -> None:
 
 
 def make_user(cluster: Cluster, folder: Path, name: str, allow: str) -> Path:
-    """Make a user who may do this to OSDs; give the keyring with the user's key."""
+    """Make a user with these capabilities on OSDs; return a keyring with the user's key."""
     words = ["auth", "get-or-create", f"client.{name}", "mon", "allow r", "osd", allow]
     (user,) = cluster.command(*words)
     keyring = folder / "keyring"

@@ -99,7 +99,7 @@ def run(guest: Guest, *commands: str) -> ScriptResult:
 
 
 def python(words: str, **environment: str) -> str:
-    """Return a command that runs this interpreter with what it has here."""
+    """Return a command that runs this interpreter with the packages of this host."""
     values = {"PYTHONPATH": f"{PROJECT}/python", "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE}
     values |= environment
     settings = " ".join(f"{name}='{value}'" for name, value in values.items())
@@ -148,7 +148,7 @@ def test_operations_do_what_they_say(guest: Guest, devices: list[str], mount: st
 def test_the_conformance_suite_holds(
     guest: Guest, devices: list[str], mount: str, which: str
 ) -> None:
-    """What the drivers block and file promise, they promise there too.
+    """The drivers block and file keep their promises there, too.
 
     An emulated processor takes minutes for it; the host runs the same suite on a loop device, a
     folder and CephFS by fuse.

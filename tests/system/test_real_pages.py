@@ -1,4 +1,4 @@
-"""Pages in a browser: what is drawn, filtered, sorted and fitted to a phone."""
+"""Pages in a browser: charts, filters, sorting, and the width of a phone."""
 
 import json
 import re

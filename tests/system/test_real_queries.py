@@ -58,7 +58,7 @@ def test_a_published_comparison_of_two_file_systems_is_run_again(tmp_path: Path)
 @pytest.mark.long(cpu_s=120)
 @pytest.mark.parametrize("engine", ["clickhouse", "datafusion"])
 def test_all_answers_are_right_at_scale_1(tmp_path: Path, engine: str) -> None:
-    """A gigabyte: what an engine, and the one that checks it, do with more than a cache holds."""
+    """A gigabyte: tables larger than the cache, with a second engine that checks the answers."""
     if engine == "clickhouse" and importlib.util.find_spec("chdb") is None:
         pytest.skip("no chdb here: pip install 'loadstone[clickhouse]'")
     (tmp_path / "data").mkdir()
@@ -155,7 +155,7 @@ def test_a_server_is_asked_by_its_address(tmp_path: Path, server: str) -> None:
 def test_a_database_that_was_there_is_neither_taken_nor_dropped(
     tmp_path: Path, server: str
 ) -> None:
-    """It is empty, and has the name that kept tables have."""
+    """It is empty, and is named like kept tables."""
     (tmp_path / "disk").mkdir()
     client = connect(ServerAccess(url=server, password=PASSWORD))
     name = "loadstone-tpch-0-01-server-1-clickhouse-disk"

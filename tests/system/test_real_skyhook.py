@@ -144,7 +144,7 @@ def asked_osds(ceilings: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 
 def limits(ceilings: list[dict[str, Any]], target: str, bounds: str) -> dict[str, float]:
-    """Return what each ceiling lets through to a target, by its number."""
+    """Return the rate that each ceiling allows a target, by its number."""
     rate_of = {}
     for record in ceilings:
         if target in record["ceiling"]["targets"]:

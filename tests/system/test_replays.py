@@ -24,7 +24,7 @@ SEQUENCES = {
 
 
 def outcomes_of(run: Path, replay: str, url: str, folder: Path) -> tuple[int, set[str]]:
-    """Make a replay against a store; return the exit code and what went wrong."""
+    """Run a replay against a store; return the exit code and the errors."""
     target = f"targets.s3.endpoints={url}"
     finished = loadstone("run", run / replay, "--set", target, "-o", folder, environment=KEYS)
     failed = {

@@ -41,14 +41,14 @@ sweep:
 MODES = ["aes-256-cbc", "aes-256-gcm"]
 CLIENTS = {"m5.large": 2, "m5.xlarge": 4, "c5n.large": 2}
 SAME_AS = {"c5n.large": "m5.xlarge"}
-"""What was measured by another client, under another name: as many trials need not run again."""
+"""Trials of another client, under another name: as many trials need not run again."""
 ACTIONS = ["write", "read", "share", "list", "delete"]
 LABELS = {"m5": "GP", "c5n": "CO"}
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Yield a run of each client; their hosts' cores are what a real one would have told."""
+    """Yield a run of each client, with the cores that real hosts would have reported."""
     folder = tmp_path_factory.mktemp("clients")
     secrets = {"KEY": store_under_test.ACCESS_KEY, "SECRET": store_under_test.SECRET_KEY}
     runs = {}

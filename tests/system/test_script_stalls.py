@@ -1,4 +1,4 @@
-"""A server that stalls under a script at its times: what waits behind it is late, and says so."""
+"""A server stalls under a timed script: requests behind the stall are recorded as late."""
 
 from pathlib import Path
 

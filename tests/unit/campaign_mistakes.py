@@ -1,4 +1,4 @@
-"""What a refused campaign tells, by its fields, so that its wording may change."""
+"""Mistakes of a refused campaign by their fields, so that the wording may change."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ def places(mistakes: Iterable[Mistake]) -> list[Place]:
 
 
 def findings(mistakes: Iterable[Mistake]) -> list[tuple[int | None, str, str]]:
-    """Return the line, the key and what was found there, of each."""
+    """Return the line, the key and the actual value of each."""
     return [(mistake.line, mistake.key, mistake.actual) for mistake in mistakes]
 
 

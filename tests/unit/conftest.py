@@ -40,7 +40,7 @@ def loadgen(monkeypatch: pytest.MonkeyPatch) -> FakeLoadgen:
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder at the front of the path, for programs that do what a test says."""
+    """A folder at the front of the path, for programs that behave as a test asks."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")

@@ -18,7 +18,7 @@ import pytest
 ROOT = 0
 
 Tree = Mapping[str, bytes | None]
-"""What a folder holds, by path; None stands for a folder."""
+"""Contents of a folder by path; None stands for a folder."""
 
 IsKept = Callable[[int, "Entry"], bool]
 
@@ -65,7 +65,7 @@ class Crash:
 
 
 class Disk:
-    """Logs what happens below a folder, for as long as the patches of `watch` stand."""
+    """Logs changes below a folder while the patches of `watch` are active."""
 
     def __init__(self, root: Path) -> None:
         self.log: list[Entry] = []

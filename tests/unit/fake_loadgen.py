@@ -1,4 +1,4 @@
-"""A load generator that makes no load, and does what a test tells it to."""
+"""A load generator that makes no load, and behaves as a test asks."""
 
 import json
 import threading
@@ -43,7 +43,7 @@ def refusal(message: str, hint: str | None = None) -> _loadgen.TargetError:
 
 
 class FakeLoadgen:
-    """Stands in for the extension; `behave` maps a trial's id to what happens then."""
+    """Stands in for the extension; `behave` maps a trial's id to its behaviour."""
 
     TargetError = _loadgen.TargetError
     Control = Control

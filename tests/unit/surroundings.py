@@ -1,4 +1,4 @@
-"""A small campaign with ceilings or hooks, and programs that do what a test says."""
+"""A small campaign with ceilings or hooks, and programs that behave as a test asks."""
 
 import datetime
 import stat

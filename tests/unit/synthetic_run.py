@@ -228,7 +228,7 @@ def summary(document, rows, seconds, started_unix_ns, **changes):
 
 
 def probe_rows(started_unix_ns, seconds, *, busy=0.42):
-    """What a host looks like: two cores, growing memory, sockets, and a network counter."""
+    """Probes of a host: two cores, growing memory, sockets, and a network counter."""
     rows = []
 
     def add(second, probe, subject, metric, value):

@@ -1,4 +1,4 @@
-"""What analysis costs grows with the number of trials, and no faster: counted, not timed."""
+"""The cost of analysis grows with the number of trials, and no faster: counted, not timed."""
 
 from collections.abc import Callable
 from pathlib import Path

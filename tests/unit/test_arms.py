@@ -147,7 +147,7 @@ def test_what_a_server_has_mounted_in_its_directory_is_not_deleted(tmp_path: Pat
 
 
 def leave_a_mount(folder: Path) -> None:
-    """Run a server that mounts the folder of others in its directory, and print what is left."""
+    """Run a server that mounts the folder of others in its directory; print the files left."""
     port = free_port()
     serve = f"exec {sys.executable} -m http.server --bind 127.0.0.1 {port}"
     mount = f'mkdir "$0/m" && mount --bind {folder}/theirs "$0/m" && {serve}'

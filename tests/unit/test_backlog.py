@@ -1,4 +1,4 @@
-"""Whether the rate of an open load is what was due in its window, or what was answered in it."""
+"""Whether an open load's rate counts requests due in the window, or answered in it."""
 
 import math
 

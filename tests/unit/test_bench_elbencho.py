@@ -1,4 +1,4 @@
-"""What bench/ reads from elbencho's own results."""
+"""How bench/ reads elbencho's results."""
 
 import json
 

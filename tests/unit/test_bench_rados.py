@@ -1,4 +1,4 @@
-"""What a write costs beside rados bench, from what both tell once a second."""
+"""The cost of a write beside rados bench, from both programs' output of each second."""
 
 import pytest
 from rados_vs_rados_bench import Case, steady

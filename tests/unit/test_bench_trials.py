@@ -1,4 +1,4 @@
-"""How bench/ runs programs beside each other, and what it tells of their costs."""
+"""How bench/ runs programs beside each other, and what it reports of their costs."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""A search for a capacity in a campaign: what may be said of it, and what a plan makes of it."""
+"""A search for a capacity in a campaign: its keys, and the plan that it makes."""
 
 import pytest
 

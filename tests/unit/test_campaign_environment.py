@@ -1,4 +1,4 @@
-"""The environment fills what a target leaves out: secrets by name, never by value."""
+"""The environment fills in missing settings of a target: secrets by name, not by value."""
 
 import json
 

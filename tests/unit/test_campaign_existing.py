@@ -1,4 +1,4 @@
-"""Campaigns on objects that others wrote: what they may say, and what is planned."""
+"""Campaigns on objects that others wrote: their keys and their plans."""
 
 import os
 from pathlib import Path

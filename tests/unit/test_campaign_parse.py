@@ -1,4 +1,4 @@
-"""From a campaign file to a Campaign: what is read, and how mistakes are reported."""
+"""From a campaign file to a Campaign: parsing, and reports of mistakes."""
 
 import errno
 import os

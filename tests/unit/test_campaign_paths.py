@@ -38,7 +38,7 @@ def mistakes_with(folder: Path | None = None, **changes: Any) -> list[Mistake]:
 
 
 def of_script(folder: Path, rows: str, **dataset: Any) -> dict[str, Any]:
-    """Write a script and return what a campaign says of it."""
+    """Write a script and return the mistakes of its campaign."""
     (folder / "s.csv").write_text(f"session,action,user,space,object,size,recipients\n{rows}")
     return {
         "dataset": {"path_encryption": SIV, **dataset},

@@ -1,4 +1,4 @@
-"""What a campaign may say: values, their limits, and the published schema of the file."""
+"""Keys and values of a campaign, their limits, and the published schema of the file."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Ceilings, hooks and probes of a campaign: what is planned for them, and what is refused."""
+"""Ceilings, hooks and probes of a campaign: their plans and their mistakes."""
 
 import json
 from pathlib import Path

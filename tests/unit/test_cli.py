@@ -58,7 +58,7 @@ def test_ctrl_c_is_130_wherever_it_comes_or_too_late() -> None:
 
 
 def test_ctrl_c_that_was_turned_off_stays_off() -> None:
-    """A shell does so for what it starts in the background."""
+    """A shell does so for commands that it starts in the background."""
     program = """
         import signal
         import sys

@@ -15,7 +15,7 @@ from loadstone.cli import application, session
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What would be measured, and how."""
+    """Return the campaign and the options that the command would run."""
     options_given: dict[str, Any] = {}
 
     def measure(campaign: Campaign, folder: Path, **options: Any) -> int:

@@ -26,7 +26,7 @@ HOOK = "hooks: [{at: before_run, run: [echo, %s]}]"
 
 
 class Terminal(io.StringIO):
-    """Somebody who answers."""
+    """A person who answers."""
 
     def isatty(self) -> bool:
         return True

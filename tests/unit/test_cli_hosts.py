@@ -1,4 +1,4 @@
-"""What `hosts check` prints: lines of 80 columns, and everything where asked for."""
+"""`hosts check` prints lines of 80 columns, and everything on request."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a command imports: little where little is asked, and nothing that a load host lacks."""
+"""Modules that commands import: few for small commands, and none that a load host lacks."""
 
 import importlib.util
 import re
@@ -90,7 +90,7 @@ UNASKED = {
     "loadstone.report.tables.query_results",
     "loadstone.report.tables.script_actions",
 }
-"""What queries, ceilings, layouts of published tables and the whole report are made by."""
+"""Modules of queries, ceilings, layouts of published tables and the whole report."""
 
 
 def test_a_small_run_imports_only_what_it_asks_for(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`loadstone list runs`: what lies in a folder of runs."""
+"""`loadstone list runs`: the runs of a folder."""
 
 from pathlib import Path
 

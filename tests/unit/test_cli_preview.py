@@ -1,4 +1,4 @@
-"""What `--dry-run` shows: a plan on one screen, its trials where asked for."""
+"""`--dry-run` shows a plan on one screen, and its trials on request."""
 
 import re
 from pathlib import Path

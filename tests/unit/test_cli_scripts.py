@@ -1,4 +1,4 @@
-"""What is said while a long script is read."""
+"""Messages while a long script is read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Comparisons: who is faster, how sure that is, and what must not be said."""
+"""Comparisons: which arm is faster, how certain that is, and what must not be claimed."""
 
 import json
 import math

@@ -25,7 +25,7 @@ def on_days(account: Account, days: int, starts: int) -> Account:
 
 
 def test_three_days_are_three_clusters_in_a_ratio_of_pairs() -> None:
-    """What a day does to the ratio does not average out with more starts of that day."""
+    """A day's effect on the ratio does not average out with more starts on that day."""
     generator = np.random.default_rng(3)
     base = 1000 * generator.lognormal(0, 0.05, 9)
     of_day = np.repeat([1.10, 1.20, 1.35], 3)

@@ -1,4 +1,4 @@
-"""What a comparison prints: exit codes, the next step, and units."""
+"""The output of comparisons: exit codes, the next step, and units."""
 
 import json
 from pathlib import Path

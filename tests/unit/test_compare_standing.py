@@ -1,4 +1,4 @@
-"""What a comparison claims of numbers that are bounds, void, or not told apart."""
+"""Claims of comparisons on numbers that are bounds, void, or not distinguishable."""
 
 from dataclasses import replace
 

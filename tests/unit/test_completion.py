@@ -1,4 +1,4 @@
-"""What the shell offers where Tab is pressed."""
+"""Completions that the shell offers on Tab."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from tests.unit.synthetic_run import Folder, trial
 
 
 def offered(folder: Path, *words: str) -> list[str]:
-    """Return what bash would offer for the last word."""
+    """Return bash's completions of the last word."""
     environment = {
         "_LOADSTONE_COMPLETE": "complete_bash",
         "COMP_WORDS": " ".join(("loadstone", *words)),

@@ -1,4 +1,4 @@
-"""`loadstone doctor`: what limits a host is said, with what to do; what does not is good."""
+"""`loadstone doctor` names the limits of a host and their remedies."""
 
 import json
 import os

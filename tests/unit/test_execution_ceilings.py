@@ -1,4 +1,4 @@
-"""Ceilings before the trials: when they run, what is kept, what ends them."""
+"""Ceilings before the trials: their times, their records, and their ends."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Hooks around the trials: when they run, what is kept, what ends them."""
+"""Hooks around the trials: their times, their records, and their ends."""
 
 import threading
 import time

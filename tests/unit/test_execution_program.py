@@ -1,4 +1,4 @@
-"""Programs that a run starts: how they end, what is kept of them, and what they leave behind."""
+"""Programs that a run starts: their end, their output, and the files they leave."""
 
 import errno
 import os
@@ -85,7 +85,7 @@ def is_alive(number: int) -> bool:
 
 
 def ends(number: int) -> bool:
-    """Wait for the end of what was killed: on a busy machine that takes its time."""
+    """Wait for the end of a killed process, which takes time on a busy machine."""
     give_up = time.monotonic() + 60
     while is_alive(number) and time.monotonic() < give_up:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Facts of targets: parameters of their results, and what makes several targets one system."""
+"""Facts of targets: parameters of their results, which make several targets one system."""
 
 import pytest
 

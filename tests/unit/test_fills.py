@@ -1,4 +1,4 @@
-"""Stores that are filled before they are measured: levels, what is written, and what is said."""
+"""Stores that are filled before they are measured: levels, writes, and messages."""
 
 import json
 import os

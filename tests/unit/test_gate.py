@@ -1,4 +1,4 @@
-"""Gates: what a look spends, what an answer is made of, and how often it is wrong."""
+"""Gates: the error budget of a look, the answer, and how often it is wrong."""
 
 import dataclasses
 import json
@@ -128,7 +128,7 @@ def test_the_last_green_build_is_the_newest_that_passed(tmp_path: Path) -> None:
 
 
 def keep_gate(folder: Path, started: str, outcome: str, failed: int) -> None:
-    """Write of a run folder what a later gate reads."""
+    """Write those files of a run folder that a later gate reads."""
     folder.mkdir()
     arms = {
         arm: {"start": [f"./{text}", "{data}"], "ready": "http://127.0.0.1:9000/"}
@@ -154,7 +154,7 @@ def test_many_gates_are_wrong_no_more_often_than_they_say() -> None:
 
 
 def check_error_rates(*, gates: int, seed: int, spread: float = 0.02) -> None:
-    """Draw gates of builds exactly at the margin, and of equal ones at the spread that is told."""
+    """Draw gates of builds exactly at the margin, and of equal ones at the given spread."""
     rules = rules_of(MARGIN, ALPHA, 30)
     chance = np.random.default_rng(seed)
     at_margin = [outcome(rules, chance, np.log1p(MARGIN), spread) for _ in range(gates)]
@@ -170,7 +170,7 @@ def check_error_rates(*, gates: int, seed: int, spread: float = 0.02) -> None:
 
 
 def outcome(rules: Rules, chance: np.random.Generator, shift: float, spread: float) -> str:
-    """Return what one gate on one metric says in the end, as it goes from look to look."""
+    """Return the final verdict of a gate on one metric, from look to look."""
     logs = chance.normal(shift, spread, rules.looks[-1])
     for blocks in rules.looks:
         ratio = paired_ratio(np.ones(blocks), np.exp(logs[:blocks]))

@@ -1,4 +1,4 @@
-"""Many runs of one campaign: changes that were put in are found, and noise is not taken for one."""
+"""Many runs of one campaign: inserted changes are found, and noise is not taken for one."""
 
 import json
 from dataclasses import replace

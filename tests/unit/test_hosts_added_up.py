@@ -1,4 +1,4 @@
-"""Cells add up agents exactly, from what hosts say over the files of a record to its analysis."""
+"""Cells add up agents exactly: from hosts' messages through the record to the analysis."""
 
 import queue
 import tempfile
@@ -127,7 +127,7 @@ def cells(
 
 
 def figures(cell: Cell) -> dict[str, Any]:
-    """Return what requests and times make of a cell."""
+    """Return the cell of requests and times."""
     names = ("phase", "operation", "requests", "good", "objects", "bytes", "errors", "duration_s",
              "requests_per_s", "bytes_per_s", "first_done_s", "last_done_s", "response", "service",
              "first_byte", "spread_of_seconds")  # fmt: skip
@@ -177,7 +177,7 @@ class RecordedHosts:
         self._begun: set[str] = set()
 
     def ask(self, hosts: Iterable[str], asked: messages.FromController) -> None:
-        """Say at once that a host is ready, and when all have begun, what they did."""
+        """Answer at once that a host is ready, and send all rows when all have begun."""
         for host in hosts:
             if isinstance(asked, messages.Trial):
                 self._attempt = asked.attempt

@@ -1,4 +1,4 @@
-"""Invitations and certificates: who gets in, and what an agent loads for it."""
+"""Invitations and certificates: who gets in, and the modules that an agent imports."""
 
 import asyncio
 import ssl
@@ -111,7 +111,7 @@ def test_a_certificate_is_good_for_one_run_and_one_side(
 
 
 def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
-    """Dask says what its host is to a scheduler; an audit hook sees each program."""
+    """Dask describes its host to a scheduler; an audit hook sees each program."""
     code = (
         "import sys; started = []\n"
         "sys.addaudithook(lambda name, what: started.append(what[1])"

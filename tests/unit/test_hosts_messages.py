@@ -1,4 +1,4 @@
-"""What controller and agents say to each other, and what is none of it."""
+"""Messages between controller and agents, and data that is no message."""
 
 import json
 import queue

@@ -1,4 +1,4 @@
-"""What hosts need for a script: its files, and the turns that they take together."""
+"""A script on several hosts: its files, and the turns that hosts take together."""
 
 import hashlib
 import tracemalloc
@@ -13,7 +13,7 @@ from loadstone.hosts.turns import DOUBTS_BYTES_MAX, Turns
 
 
 class Sender:
-    """A controller that sends files, and notes what it was asked for."""
+    """A controller that sends files and records the requests for them."""
 
     def __init__(self, *contents: bytes) -> None:
         self.files = {hashlib.sha256(content).hexdigest(): content for content in contents}

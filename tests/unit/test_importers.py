@@ -1,4 +1,4 @@
-"""Files that other tools really wrote, what becomes of them, and what is refused."""
+"""Files that other tools really wrote: their results, and mistakes that are refused."""
 
 import json
 import re

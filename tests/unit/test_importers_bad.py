@@ -33,7 +33,7 @@ WRONG: tuple[Any, ...] = (None, "x", [], {}, -1, True, 10**30)
 
 
 def read_as_run(form: str, path: Path, folder: Path) -> None:
-    """Import a file whole, as the command does: much is found only when it is written."""
+    """Import a file whole, as the command does: many mistakes show only when it is written."""
     imported = importers.find(form).read([path], Hints(size_bytes=4096, threads=4))
     if isinstance(imported, Imported):
         shutil.rmtree(folder, ignore_errors=True)
@@ -41,7 +41,7 @@ def read_as_run(form: str, path: Path, folder: Path) -> None:
 
 
 def without_source(path: Path, form: str) -> list[ImportedTrial]:
-    """Return what a file becomes, but for what the tool printed beside it."""
+    """Return the imported trials without the tool's own output."""
     imported = importers.find(form).read([path], Hints())
     assert isinstance(imported, Imported)
     return [replace(trial, source={}) for trial in imported.trials]

@@ -1,4 +1,4 @@
-"""Old releases of other tools, and what people's files have around them."""
+"""Old releases of other tools, and the text that people's files have around their output."""
 
 import json
 from collections.abc import Sequence
@@ -394,7 +394,7 @@ def test_both_directions_at_once_are_a_mix(tmp_path: Path) -> None:
 
 
 def test_what_udp_was_limited_to_is_carried(tmp_path: Path) -> None:
-    """Until 3.12 UDP has one sum, of what was sent."""
+    """Until 3.12 UDP has one sum: of the sent data."""
     limit = 8 * 100 * 2**20
     start = iperf_start(protocol="UDP", blksize=1024, target_bitrate=limit)
     end = {"sum": {**iperf_document()["end"]["sum_sent"], "lost_packets": 7}}

@@ -1,4 +1,4 @@
-"""A file of a run that is not as it was written is found, named, and its numbers are void."""
+"""A changed file of a run is found and named, and its numbers are void."""
 
 import json
 import shutil

@@ -61,7 +61,7 @@ OF_TARGET_OR_PERSON = {
 
 
 def _write(folder: Folder, document: dict, rate: int, how: dict) -> None:
-    """Add a trial, with what is wrong in it."""
+    """Add a trial with a fault."""
     rows = trial_rows(document, rate, SECONDS, failed_per_s=how.get("failed_per_s", 0))
     document["load"] |= {"clients": how["clients"]} if "clients" in how else {}
     document["load"] = how.get("load", document["load"])
@@ -234,7 +234,7 @@ ONE_SECOND_OF_TEN = {"stalls": [{"core": None, "seconds": [[0, SECOND_NS // 10]]
 def parts_counted(
     chance: random.Random, target: str, effects: list[float], faults: float
 ) -> list[Part]:
-    """Return what is kept of one run of a target, with faults that come by chance."""
+    """Return the trials kept of one run of a target, with faults at random."""
     parts = []
     for number, effect in enumerate(effects, start=1):
         fault = chance.choice([ONE_SECOND_OF_TEN, LOST]) if chance.random() < faults else {}
@@ -284,7 +284,7 @@ def test_leaving_out_by_chance_biases_no_ratio() -> None:
 
 
 def test_a_target_gains_nothing_by_failing_in_its_slow_trials() -> None:
-    """Property: where failures come with slowness, what is kept is every trial, to the last."""
+    """Property: where slow trials fail more often, every trial is kept."""
     chance = random.Random(9)
     for _ in range(200):
         parts = []

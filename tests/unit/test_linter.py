@@ -1,4 +1,4 @@
-"""What general rules find in the published reports, and do not find where it is not."""
+"""General rules on the published reports: what they find, and what they must not find."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The client's own limits: what its host's counters say against it, and what clears it."""
+"""The client's own limits: counters of its host that show or exclude them."""
 
 from dataclasses import replace
 
@@ -103,7 +103,7 @@ def test_what_is_read_from_one_source_of_a_host_is_one_counter() -> None:
 
 
 FAULTED = tuple(("process", "", name, 0.0, 1.0) for name in ("major_faults", "swapped_bytes"))
-"""What the kernel tells of this process where the host's memory hit it."""
+"""The kernel's counters of this process where it ran into the memory limit."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is said beside the numbers: rules that hold words, labels and limits against numbers."""
+"""Rules that hold words, labels and limits of a report against its numbers."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What limited a number: the order of the decision, its grade, and steadiness."""
+"""The limit of a number: the order of the decision, its grade, and steadiness."""
 
 import ast
 import re

@@ -95,7 +95,7 @@ except InputError as error:
     print("refused")
 assert (PROC / "cgroup").read_text() == before
 """
-"""What a process of its own does: this one may have grown far beyond the limit by other tests."""
+"""Runs in a process of its own: other tests may have grown this one far beyond the limit."""
 
 
 def test_this_host_limits_or_says_why_not(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Metrics pushed to a collector: what arrives is what Prometheus would have scraped."""
+"""Metrics pushed to a collector equal those that Prometheus would have scraped."""
 
 import contextlib
 import http.server
@@ -29,7 +29,7 @@ phases: [put]
 
 
 class Collector(http.server.ThreadingHTTPServer):
-    """Keeps what is pushed; answers 503 while it `refuses`."""
+    """Keeps pushed metrics; answers 503 while it `refuses`."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Push)

@@ -1,4 +1,4 @@
-"""Probes of nodes: what ping, iperf3 and fio print, mounts that are another thing, what is left."""
+"""Probes of nodes: output of ping, iperf3 and fio, wrong mounts, leftovers."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""The table of resources: what was seen of each one, and what that says of it as a limit."""
+"""The table of resources: what was observed of each, and what that says of it as a limit."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The public way to read a run: what the reference page says works, and agrees with the reports."""
+"""The public way to read a run works as its page says, and agrees with the reports."""
 
 import re
 from pathlib import Path

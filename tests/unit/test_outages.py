@@ -1,4 +1,4 @@
-"""A target that is away for a while: what is an outage, and what only looks like one."""
+"""A target that is away for a while: outages, and what only looks like one."""
 
 from types import SimpleNamespace
 from typing import Any

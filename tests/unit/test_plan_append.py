@@ -1,4 +1,4 @@
-"""Appends in a plan: what they find, how many there are, and which make no sense."""
+"""Appends in a plan: their objects, their number, and combinations that make no sense."""
 
 import pytest
 

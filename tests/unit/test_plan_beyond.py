@@ -1,4 +1,4 @@
-"""What mixes put beyond their dataset: numbers that are a trial's own, and clean-ups know them."""
+"""Objects that mixes put beyond their dataset: each trial has its own numbers."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Requests on a condition in a plan: what they find, and which make no sense."""
+"""Conditional requests in a plan: their objects, and combinations that make no sense."""
 
 import pytest
 

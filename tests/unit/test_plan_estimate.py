@@ -1,4 +1,4 @@
-"""What a plan says it will cost."""
+"""A plan's estimate of its cost."""
 
 import pytest
 

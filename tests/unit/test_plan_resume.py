@@ -1,4 +1,4 @@
-"""What is left of a plan after an interruption at any point."""
+"""The rest of a plan after an interruption at any point."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Phases of versions and of steps of uploads: what they find, leave, and may say."""
+"""Phases of versions and of upload steps: the objects they need, leave, and allow."""
 
 import pytest
 

@@ -17,7 +17,7 @@ from loadstone.results.record import PROBE_SCHEMA
 
 
 def descriptors() -> list[str]:
-    """Name the open files; what has no path is a library's own, for threads of its own."""
+    """Name the open files; those without a path belong to a library's own threads."""
     links = (link for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
     named = [os.readlink(link) for link in links if link.exists()]
     return sorted(name for name in named if name.startswith("/"))

@@ -1,4 +1,4 @@
-"""What stands in a run folder is what the published schemas of its documents say."""
+"""The files of a run folder fit the published schemas of its documents."""
 
 import datetime
 import json

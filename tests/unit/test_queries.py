@@ -1,4 +1,4 @@
-"""Campaigns of queries: how they are read and planned, how answers are compared, what is judged."""
+"""Campaigns of queries: parsing, plans, comparison of answers, judgements."""
 
 import datetime
 import decimal

@@ -1,4 +1,4 @@
-"""The process of an engine: what it gives, how it ends, and what is lost with it."""
+"""The process of an engine: its answers, its ends, and the queries lost with it."""
 
 import importlib
 import inspect

@@ -1,4 +1,4 @@
-"""What limited a query: memory, processors, or what storage and network do by themselves."""
+"""Limits of a query: memory, processors, or the measured storage and network."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What limited the results, on pages: each distinct reason once."""
+"""Limits of results on pages: each distinct reason once."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run left is judged by each place, also of runs of earlier builds and other tools."""
+"""Data left by a run is judged place by place, also for earlier builds and other tools."""
 
 from typing import Any
 

@@ -43,7 +43,7 @@ def sweep(tmp_path_factory):
 
 
 def rendered_findings(findings):
-    """Findings without what the rules say: their words are theirs, and tested with them."""
+    """Findings without the rules' sentences, which are tested with the rules."""
     shown = tuple(finding for finding in findings.findings if finding.rule in {*LABELS, "NOT RUN"})
     return dataclasses.replace(findings, findings=shown)
 

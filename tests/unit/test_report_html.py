@@ -30,7 +30,7 @@ VOID_ELEMENTS = {"meta", "link", "br", "hr", "img", "input"}
 
 
 class Page(HTMLParser):
-    """What a browser would fetch, whether elements close, and what a reader reads."""
+    """Fetched addresses, unclosed elements, and the text that a reader sees."""
 
     def __init__(self, text):
         super().__init__()

@@ -48,7 +48,7 @@ def campaign(loadgen: FakeLoadgen, monkeypatch: pytest.MonkeyPatch) -> Campaign:
 def crashes_of(
     root: Path, loadgen: FakeLoadgen, go: Callable[[Path], int], crash: Crash | None = None
 ) -> list[Crash]:
-    """Return what crashes can leave of `go`, which begins with what another crash left."""
+    """Return the crashes of `go`, which starts on the disk that another crash left."""
     if crash is None:
         root.mkdir()
     else:
@@ -81,7 +81,7 @@ def crashes_of(
 
 
 def check_reading(crash: Crash, folder: Path) -> set[str]:
-    """Read what a crash left; return the trials that are finished, none of them less than whole."""
+    """Read a crashed run; return the trials that are finished, each of them whole."""
     promised = crash.marks & set(TRIALS)
     if is_nothing(folder) or is_only_begun(folder):
         assert not crash.marks, f"{crash.how}: nothing is left of {set(crash.marks)}"
@@ -100,7 +100,7 @@ def check_reading(crash: Crash, folder: Path) -> set[str]:
 def check_going_on(
     crash: Crash, folder: Path, whole: set[str], campaign: Campaign, loadgen: FakeLoadgen
 ) -> None:
-    """Go on with what a crash left; every trial must be there once, and the exit code be true."""
+    """Resume a crashed run; every trial must be there once, and the exit code be true."""
     loadgen.documents.clear()
     code = session.measure(campaign, folder, resume=not is_nothing(folder))
     assert code == exit_code.FAILED, crash.how
@@ -125,7 +125,7 @@ def is_nothing(folder: Path) -> bool:
 
 @pytest.fixture
 def crashes_found(tmp_path: Path, campaign: Campaign, loadgen: FakeLoadgen) -> list[Crash]:
-    """What crashes leave of a run, and of its resumption after the crash that left most to do."""
+    """Crashes of a run, and of its resumption after the crash that left most to do."""
     first = crashes_of(
         tmp_path / "first", loadgen, lambda folder: session.measure(campaign, folder)
     )

@@ -1,4 +1,4 @@
-"""What a run was about to make is on disk before it is made, and known when the run goes on."""
+"""Intents are on disk before objects are made, and known when the run is resumed."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def document(name: str = "0001", prefix: str = "b-", target: str = "one") -> dic
 
 
 def planned(phases: str) -> tuple[Plan, dict[str, Any]]:
-    """Return a plan, and what the manifest of its run says of it."""
+    """Return a plan and the manifest of its run."""
     text = f"name: test\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
     campaign = parse_campaign(f"{text}phases: {phases}\n", drivers=DRIVERS, environ={})
     plan = make_plan(campaign, DRIVERS)

@@ -1,4 +1,4 @@
-"""Every line of a log has a checksum: what was not written so is not taken for true."""
+"""Every line of a log has a checksum, so that a changed line is not believed."""
 
 import json
 import os
@@ -100,7 +100,7 @@ def test_lines_of_earlier_builds_are_read(tmp_path: Path) -> None:
 
 
 def interrupted_run(folder: Path, loadgen: FakeLoadgen) -> None:
-    """Leave a run whose first trial was killed when it had noted what it was about to make."""
+    """Leave a run whose first trial was killed after it had noted its intent."""
     text = f"name: test\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
     campaign = parse_campaign(text + "phases: [put, get]\n", drivers=DRIVERS, environ={})
     plan = make_plan(campaign, DRIVERS)

@@ -1,4 +1,4 @@
-"""What users name to be written: never a file of a run, and no file of others."""
+"""Output files that users name: never a file of a run, and no file of others."""
 
 import os
 from pathlib import Path

@@ -50,7 +50,7 @@ def test_the_manifest_itself_may_be_named(run_path: Path) -> None:
 
 
 def test_a_run_keeps_control_characters_and_shows_none(tmp_path: Path) -> None:
-    """A key with one is another key than without: what goes on, or cleans up, has to know it."""
+    """A key with control characters is another key: resumption and clean-up must know it."""
     path, name = tmp_path / "run", "a\x1b[2J\u202eb\r\nc"
     trial = document(1) | {"dataset": {"object_prefix": name}}
     with RunWriter.create(path, manifest() | {"name": name, "plan": [trial]}):
@@ -68,7 +68,7 @@ def test_a_run_keeps_control_characters_and_shows_none(tmp_path: Path) -> None:
 def test_a_credential_that_an_early_version_kept_in_a_header_is_shown_nowhere(
     tmp_path: Path,
 ) -> None:
-    """What goes on, or cleans up, sends it; what shows the run has none of it."""
+    """Resumption and clean-up send it; outputs of the run omit it."""
     secret, path = "wJalrXUtnFEMI-K7MDENG", tmp_path / "run"
     headers = {"Authorization": secret, "X-Auth-Token": secret, "x-amz-security-token": secret,
                "Cookie": secret, "X-Trace": "on"}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Of what another run kept, only the dataset that is meant is taken, and only if all is there."""
+"""Of another run's objects only the right dataset is reused, and only if it is complete."""
 
 from dataclasses import replace
 from typing import Any

@@ -125,7 +125,7 @@ def test_a_label_of_another_tool_stands_for_itself() -> None:
 
 
 def test_the_rules_of_a_run_have_no_rows_without_findings(run: Run) -> None:
-    """What the functions of the table yield are rows of the table."""
+    """The functions of the table yield rows of the table."""
     ids = {rule.id for rule in ALL_RULES}
     assert {finding.rule for finding in analyse(run).findings} <= ids
     assert {rule.id for rule in of_runs.RULES} <= ids

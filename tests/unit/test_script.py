@@ -379,7 +379,7 @@ x,WRITE,,,b,10,,
 
 
 def test_all_mistakes_come_at_once_and_none_that_follows_from_another(tmp_path: Path) -> None:
-    """Cells that are wrong do not hide what the order of other rows gets wrong, nor invent it."""
+    """Mistakes in cells neither hide nor invent mistakes in the order of other rows."""
     path = tmp_path / "own.csv"
     path.write_text(WRONG)
     mistakes = Mistakes("own.csv")

@@ -1,4 +1,4 @@
-"""What is said of secrets, who may read run folders, and what programs inherit."""
+"""Secrets in outputs, permissions of run folders, and the environment of programs."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What each session of a script did, found in the log of requests; and its chart."""
+"""Actions of each session of a script, read from the log of requests; and their chart."""
 
 from collections.abc import Sequence
 from pathlib import Path

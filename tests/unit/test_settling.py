@@ -1,4 +1,4 @@
-"""What earlier trials leave is looked at before a load, waited for within a bound, and kept."""
+"""Residues of earlier trials: measured before a load, waited for within a bound, recorded."""
 
 import os
 import socket

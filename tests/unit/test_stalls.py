@@ -1,4 +1,4 @@
-"""A client that stood still while it measured: when it makes a trial invalid, and what is said."""
+"""A client that stood still while it measured: when that voids a trial, and its message."""
 
 import dataclasses
 from pathlib import Path

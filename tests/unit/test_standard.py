@@ -1,4 +1,4 @@
-"""The declared standard and the disclosure: what a run meets, and what was not stated."""
+"""The declared standard and the disclosure: rules that a run meets, and what is not stated."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Golden values for what depends on the order of a series, and the gates of a trial."""
+"""Golden values for statistics of ordered series, and the gates of a trial."""
 
 import itertools
 import math

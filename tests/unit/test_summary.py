@@ -1,4 +1,4 @@
-"""Known truth in, the same truth out: what analysis makes of runs whose numbers are known."""
+"""Analysis gives back the known numbers of synthetic runs."""
 
 import numpy as np
 import pytest

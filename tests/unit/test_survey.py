@@ -1,4 +1,4 @@
-"""What machines say of themselves: a physical one, a small container, hostile ones."""
+"""Descriptions of machines: a physical one, a small container, hostile ones."""
 
 import json
 import subprocess

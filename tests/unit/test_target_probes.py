@@ -1,4 +1,4 @@
-"""What is watched at the targets: exporters of any kind, and the state of a Ceph cluster."""
+"""Probes of targets: exporters of any kind, and the state of a Ceph cluster."""
 
 import http.server
 import json

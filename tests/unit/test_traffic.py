@@ -1,4 +1,4 @@
-"""What an engine receives is counted whole, also by connections that no look at them meets."""
+"""Bytes that an engine receives are counted whole, also on connections that no reading sees."""
 
 import os
 import select

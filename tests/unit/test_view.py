@@ -1,4 +1,4 @@
-"""The local page over a folder of runs: what it shows, to whom, and what it withstands."""
+"""The local page over a folder of runs: its content, its access control, hostile input."""
 
 import http.client
 import json

@@ -66,7 +66,7 @@ def _rows(agent: str, second: int) -> Table:
 
 
 def document(number: int, *, questions: int = 30, **changes: Any) -> dict[str, Any]:
-    """A trial of this kind: what every kind has, and its own part."""
+    """A trial of this kind: the keys of every kind, and a part of its own."""
     return {
         "format": 1, "kind": "toy", "id": f"{number:04d}", "run": "0" * 32, "seed": 1,
         "phase": "ask", "round": 1, "block": number, "measured": True,
