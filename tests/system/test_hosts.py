@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import csv
 import hashlib
+import io
 import json
 import os
 import re
@@ -18,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from loadstone import _loadgen
+from loadstone import _loadgen, units
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import HostError
@@ -77,6 +79,29 @@ def test_a_load_of_two_hosts_is_one_record(tmp_path: Path) -> None:
     report = loadstone("report", tmp_path / "run", "-f", "json").json()
     assert [host["name"] for host in report["trials"][0]["hosts"]] == ["local1", "local2"]
     assert "Client hosts" in loadstone("report", tmp_path / "run", "--full").out
+    check_rows_of_agents(tmp_path / "run", report["results"][0])
+
+
+def check_rows_of_agents(run: Path, result: dict[str, Any]) -> None:
+    """Each agent has a row of its own in each report, and all of them add up to the result."""
+    agents = result["agents"]
+    assert [agent["agent"] for agent in agents] == ["local1", "local2"]
+    for key in ("requests", "good_requests", "failed_requests", "bytes"):
+        assert sum(agent[key] for agent in agents) == result[key]
+    rates = [agent["requests_per_s"] for agent in agents]
+    assert sum(rates) == pytest.approx(result["requests_per_s"])
+    assert all(agent["service_ns"]["p50"] > 0 for agent in agents)
+    whole, *rows = csv.DictReader(io.StringIO(loadstone("report", run, "-f", "csv").out))
+    assert whole["agent"] == ""
+    assert [row["agent"] for row in rows] == ["local1", "local2"]
+    assert [float(row["requests_per_s"]) for row in rows] == pytest.approx(rates)
+    assert [int(row["service_p50_ns"]) for row in rows] == [
+        agent["service_ns"]["p50"] for agent in agents
+    ]
+    page = loadstone("report", run, "-f", "html").out
+    for text in (loadstone("report", run).out, loadstone("report", run, "--full").out, page):
+        for rate in rates:
+            assert units.format_number(rate) in text
 
 
 @pytest.mark.parametrize(

@@ -378,9 +378,17 @@ def test_rows_have_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) ->
     rows = list(csv.DictReader(io.StringIO(rendered(run, findings, "csv"))))
     content = REPORTS["parquet"].render(run, findings, Options())
     typed = pq.read_table(io.BytesIO(content)).to_pylist()
-    for row, exact, iteration in zip(rows, typed, findings.iterations, strict=True):
+    for row, exact in zip(rows, typed, strict=True):
+        rate = exact["requests_per_s"]
+        assert float(row["requests_per_s"]) == pytest.approx(rate, rel=1e-9)
+    agents = [agent for iteration in findings.iterations for agent in iteration.agents]
+    rows_of_agents = [exact for exact in typed if exact["agent"] is not None]
+    for exact, agent in zip(rows_of_agents, agents, strict=True):
+        assert (exact["agent"], exact["requests_per_s"]) == (agent.agent, agent.requests_per_s)
+    whole = [exact for exact in typed if exact["agent"] is None]
+    rows = [row for row in rows if not row["agent"]]
+    for row, exact, iteration in zip(rows, whole, findings.iterations, strict=True):
         assert exact["requests_per_s"] == iteration.requests_per_s
-        assert float(row["requests_per_s"]) == pytest.approx(iteration.requests_per_s, rel=1e-9)
         assert (row["standing"], exact["standing"]) == (iteration.standing, iteration.standing)
         low = iteration.rate.low if iteration.rate.is_spread else None
         assert exact["requests_per_s_low"] == low

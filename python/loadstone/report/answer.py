@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 LINES_MAX = 24
 BOTTLENECKS_SHOWN = 2
 CONTENTIONS_SHOWN = 2
+AGENTS_SHOWN = 6
 LARGE_BYTES = 64 * 1024
 """From this size of objects on, data says more than requests."""
 
@@ -89,6 +90,7 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
         *_cautions(answer, width),
         *_unwritten(answer),
         *_contentions(findings),
+        *_agents(findings),
         *_read_back(run, findings, width),
     ]
     foot += _bottlenecks(findings, width)
@@ -419,6 +421,20 @@ def _unwritten(answer: Answer) -> Iterable[Text]:
     if lost:
         total = units.counted(sum(result.requests for result in answer.results), "request")
         yield Text(f" · races    {units.format_count(lost)} of {total} lost the race")
+
+
+def _agents(findings: Findings) -> Iterable[Text]:
+    """Yield what each of a few agents did; of many only the whole report tells."""
+    rows = [(result, agent) for result in findings.results for agent in result.agents]
+    if len(rows) > AGENTS_SHOWN:
+        yield Text(" · hosts  each of them by itself: loadstone report --full")
+        return
+    for result, agent in rows:
+        rate = f"{MARKS[result.standing]}{units.format_number(agent.requests_per_s)}"
+        words = [f" · {agent.agent}  {operation_words(result)} {rate} requests/s"]
+        words.append(f"p99 {quantile_words(agent.headline, 'p99')}")
+        words.append(f"{agent.failed:,} failed")
+        yield Text(", ".join(words))
 
 
 def _contentions(findings: Findings) -> Iterable[Text]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
+from loadstone.analysis.cells.agents import AgentCell
 from loadstone.analysis.instrument.headroom import Jitter
 from loadstone.analysis.instrument.own_ceiling import CeilingShare
 from loadstone.analysis.naming import describe_parameters
@@ -65,7 +66,8 @@ class Cell:
     `iteration` are None if several are added up. `first_done_s` is when the first client ran out of
     work, `last_done_s` when the last request was done, from the start of measuring, in the slowest
     trial. `instrument` is the used share of the load generator's own ceiling, or `no_ceiling` the
-    reason why that is unknown. `facts` are the parameters that belong to the target.
+    reason why that is unknown. `facts` are the parameters that belong to the target. `agents` is
+    what each agent did, where several made the load.
     """
 
     target: str
@@ -101,6 +103,7 @@ class Cell:
     instrument: CeilingShare | None
     no_ceiling: str
     labels: tuple[str, ...]
+    agents: tuple[AgentCell, ...]
 
     @property
     def failed(self) -> int:

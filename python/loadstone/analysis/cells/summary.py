@@ -11,9 +11,10 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.analysis.cells.agents import agents_of
 from loadstone.analysis.cells.cell import Cell, Client, Deviation, TrialRate
 from loadstone.analysis.cells.little import little_of
-from loadstone.analysis.grouping import added_up, grouped
+from loadstone.analysis.grouping import added_up, grouped, grouped_pairs
 from loadstone.analysis.instrument.client_limits import cached_share
 from loadstone.analysis.instrument.headroom import combine_shares, jitter_of
 from loadstone.analysis.instrument.resources import Peaks
@@ -99,6 +100,12 @@ def _added_up(parts: Sequence[Part]) -> Part:
         histograms={name: _sum_of(parts, name) for name in parts[0].histograms},
         rates=np.sum([part.rates for part in parts], axis=0),
         byte_rates=np.sum([part.byte_rates for part in parts], axis=0),
+        agents={
+            agent: _added_up(of_agent)
+            for agent, of_agent in grouped_pairs(
+                pair for part in parts for pair in part.agents.items()
+            ).items()
+        },
     )
 
 
@@ -162,8 +169,13 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
         instrument=combine_shares(parts),
         no_ceiling=next((part.no_ceiling for part in parts if part.no_ceiling), ""),
         labels=(),
+        agents=(),
     )
-    return replace(cell, labels=label_cell(cell, parts))
+    return replace(
+        cell,
+        labels=label_cell(cell, parts),
+        agents=agents_of(parts, requests_per_s=cell.requests_per_s, bytes_per_s=cell.bytes_per_s),
+    )
 
 
 def _errors(parts: Sequence[Part]) -> dict[str, int]:

@@ -7,7 +7,7 @@ need not stay in memory.
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -202,7 +202,7 @@ class Part:
     `byte_rates` are good work per whole second. `instrument` is the used share of the load
     generator's ceiling, or `no_ceiling` the reason why that is unknown. `grows_slower` if requests
     of an open load became slower with many in flight. `left_out` are trials that its result leaves
-    out.
+    out. `agents` are the parts of each agent, where several made the load.
     """
 
     record: Record
@@ -227,6 +227,7 @@ class Part:
     instrument: CeilingShare | None = None
     no_ceiling: str = ""
     left_out: tuple[str, ...] = ()
+    agents: Mapping[str, "Part"] = field(default_factory=dict)
 
     @property
     def duration_s(self) -> float:

@@ -13,6 +13,7 @@ from loadstone.analysis.cells.actions import (
     read_group_parts,
     read_whole_parts,
 )
+from loadstone.analysis.cells.agents import with_agents
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.instrument.headroom import Calibrated, read_calibration, with_shares
 from loadstone.analysis.instrument.resources import Peaks, peaks
@@ -80,7 +81,10 @@ class Reading:
     @cached_property
     def parts(self) -> Sequence[Part]:
         """The parts of each operation and iteration."""
-        return with_shares(read_parts(self.record, self.intervals), self._calibrated)
+        parts = read_parts(self.record, self.intervals)
+        if len(self.record.summary.get("hosts") or ()) > 1:
+            parts = with_agents(parts, self.record, self.intervals)
+        return with_shares(parts, self._calibrated)
 
     @property
     def empty_window(self) -> EmptyWindow | None:

@@ -324,11 +324,12 @@ def _split_directory(
         # That of a pool in which most programs write.
         bucket = ""
     elif not bucket:
+        # Other addresses have a path of their own.
+        address = "one, as in http://HOST:PORT/BUCKET/PREFIX, or " * (facts.place == "bucket")
         mistake = Mistake(
             key="TARGET",
             actual=f"no {facts.place} whose objects are there",
-            allowed="one, as in http://HOST:PORT/BUCKET/PREFIX, or its name by --prefix and that "
-            "of keys by --object-prefix",
+            allowed=f"{address}its name by --prefix and that of keys by --object-prefix",
         )
         raise CampaignError([mistake])
     return dict(settings), bucket

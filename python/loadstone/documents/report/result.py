@@ -161,6 +161,35 @@ class ReportVerdict(TypedDict):
     evidence: list[ReportEvidence]
 
 
+class ReportAgent(TypedDict):
+    """What one of several agents did of a result."""
+
+    agent: str
+    """Name of the client host, or of the profile whose keys sign."""
+    requests: Count
+    """Requests, good and failed."""
+    good_requests: Annotated[Count, From("good")]
+    """Successful requests."""
+    failed_requests: Annotated[Count, From("failed")]
+    """Requests that failed."""
+    errors: dict[str, Positive]
+    """Failed requests, and those for unwritten objects, by kind."""
+    objects: Count
+    """Objects of successful requests."""
+    bytes: Count
+    """Payload of successful requests."""
+    requests_per_s: Amount
+    """Its share of the rate, by good requests."""
+    bytes_per_s: Amount
+    """Its share of the payload a second, by bytes."""
+    response_ns: Annotated[ReportLatency | None, From("response")]
+    """From the intended start to the end."""
+    service_ns: Annotated[ReportLatency | None, From("service")]
+    """From the actual start to the end."""
+    first_byte_ns: Annotated[ReportLatency | None, From("first_byte")]
+    """From the actual start to the first byte of the answer."""
+
+
 class ReportResult(TypedDict):
     """One operation of one case over its trials and agents, judged."""
 
@@ -230,6 +259,9 @@ class ReportResult(TypedDict):
     """Payload of all trials over their measured time."""
     trial_rates: list[ReportTrialRate]
     """Rates of each trial."""
+    agents: list[ReportAgent]
+    """What each agent did: a client host, or the clients that sign with one profile's keys; empty
+    where one made the load."""
     response_ns: Annotated[ReportLatency | None, From("response")]
     """From the intended start to the end."""
     service_ns: Annotated[ReportLatency | None, From("service")]

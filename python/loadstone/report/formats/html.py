@@ -31,7 +31,7 @@ from loadstone.report.tables.capacity import capacity_table, steps_table
 from loadstone.report.tables.cards import card_tables
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
 from loadstone.report.tables.contention import contention_table
-from loadstone.report.tables.hosts import hosts_table
+from loadstone.report.tables.hosts import agents_table, hosts_table
 from loadstone.report.tables.interventions import intervention_table, verdict_table
 from loadstone.report.tables.layout import (
     Table,
@@ -86,6 +86,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
             rounds_table(findings),
             iterations_table(findings),
             contention_table(findings),
+            agents_table(findings),
             hosts_table(findings),
             latency_table(findings),
             client_table(findings),

@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from loadstone import units
 from loadstone.analysis import Findings
+from loadstone.analysis.cells.agents import AgentCell
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.errors import InputError
@@ -14,6 +16,11 @@ from loadstone.report.options import Options
 from loadstone.results.record import Run
 
 CSV_ROWS = "one line per case, round and iteration"
+OF_CASE = (
+    "run", "name", "target", "workload", "phase", "operation", "round", "iteration", "trials",
+    "standing", "reasons", "duration_s",
+)  # fmt: skip
+"""What the row of an agent has from the row of its cell."""
 LATENCIES = ("response", "service", "first_byte", "lag", "part")
 
 
@@ -57,9 +64,39 @@ def render_parquet(run: Run, findings: Findings, options: Options) -> bytes:
 
 
 def flat_rows(run: Run, findings: Findings) -> list[dict[str, Any]]:
-    """Return one row per cell: each iteration by itself, never added up with the others."""
+    """Return one row per cell: each iteration by itself, never added up with the others.
+
+    Below it is one for each of several agents, which has the numbers that are of it alone.
+    """
     names = list(dict.fromkeys(name for cell in findings.iterations for name in cell.parameters))
-    return [_row(run, cell, names) for cell in findings.iterations]
+    rows = []
+    for cell in findings.iterations:
+        row = _row(run, cell, names)
+        rows += [row, *(_agent_row(row, agent) for agent in cell.agents)]
+    return rows
+
+
+def _agent_row(row: dict[str, Any], agent: AgentCell) -> dict[str, Any]:
+    of_agent = {
+        "agent": agent.agent,
+        "requests": agent.requests,
+        "good_requests": agent.good,
+        "failed_requests": agent.failed,
+        "errors": _errors(agent.errors),
+        "objects": agent.objects,
+        "bytes": agent.bytes,
+        "requests_per_s": agent.requests_per_s,
+        "bytes_per_s": agent.bytes_per_s,
+        **times_cells("response", agent.response),
+        **times_cells("service", agent.service),
+        **times_cells("first_byte", agent.first_byte),
+    }
+    return {
+        name: of_agent.get(
+            name, value if name in OF_CASE or name.startswith("parameter_") else None
+        )
+        for name, value in row.items()
+    }
 
 
 def _row(run: Run, cell: Result, parameters: list[str]) -> dict[str, Any]:
@@ -73,6 +110,7 @@ def _row(run: Run, cell: Result, parameters: list[str]) -> dict[str, Any]:
         **{f"parameter_{name}": _plain(cell.parameters.get(name)) for name in parameters},
         "round": cell.round,
         "iteration": cell.iteration,
+        "agent": None,
         "trials": len(cell.trials),
         "standing": cell.standing,
         "reasons": " ".join(cell.reasons),
@@ -82,7 +120,7 @@ def _row(run: Run, cell: Result, parameters: list[str]) -> dict[str, Any]:
         "failed_requests": cell.failed_if_stated,
         "unwritten_requests": cell.unwritten,
         "lost_races": cell.lost_races,
-        "errors": " ".join(f"{kind}={count}" for kind, count in cell.errors.items()),
+        "errors": _errors(cell.errors),
         "objects": cell.objects,
         "bytes": cell.bytes,
         "duration_s": cell.duration_s,
@@ -110,6 +148,10 @@ def _row(run: Run, cell: Result, parameters: list[str]) -> dict[str, Any]:
         "labels": " ".join(cell.labels),
     }
     return row
+
+
+def _errors(errors: Mapping[str, int]) -> str:
+    return " ".join(f"{kind}={count}" for kind, count in errors.items())
 
 
 def times_cells(kind: str, latency: Latency | None) -> dict[str, int | float | None]:

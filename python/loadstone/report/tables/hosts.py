@@ -1,11 +1,64 @@
-"""The table of client hosts: their work, and their clocks."""
+"""The tables of agents: what each did of a result, and the work and clocks of client hosts."""
 
 from collections.abc import Sequence
 
 from loadstone import units
 from loadstone.analysis import Findings
+from loadstone.analysis.cells.agents import AgentCell
+from loadstone.analysis.judgements.result import Result
 from loadstone.documents.summary import LoadHost
-from loadstone.report.tables.layout import Column, Table, numbers
+from loadstone.report.result_words import MARKS, NOT_KNOWN, notes_below
+from loadstone.report.tables.layout import (
+    Column,
+    Field,
+    Table,
+    case_fields,
+    headline_fields,
+    known,
+    number,
+    numbers,
+    tabulated,
+    word,
+)
+
+RowOfAgent = tuple[Result, AgentCell]
+
+
+def agents_table(findings: Findings) -> Table | None:
+    """Return the rate, times and failures of each agent in each result; None for one agent."""
+    rows = [(result, agent) for result in findings.results for agent in result.agents]
+    if not rows:
+        return None
+    results = [result for result in findings.results if result.agents]
+    of_case, caption = case_fields(results)
+    fields: list[Field[RowOfAgent]] = [
+        *(field.of(lambda row: row[0]) for field in of_case),
+        word("Host or profile", lambda row: row[1].agent),
+        number("Requests", lambda row: _rate(row, row[1].requests_per_s), "per s"),
+        number("Share", known(_share, 0.01), "%"),
+    ]
+    if any(agent.bytes for _, agent in rows):
+        fields.append(number("Data", lambda row: _rate(row, row[1].bytes_per_s / 2**20), "MiB/s"))
+    fields += headline_fields([agent.headline for _, agent in rows], lambda row: row[1].headline)
+    fields.append(number("Failed", _failed, "%"))
+    return tabulated(
+        "Each client host or profile", rows, fields, caption=caption, notes=notes_below(results)
+    )
+
+
+def _rate(row: RowOfAgent, rate: float) -> str:
+    result, agent = row
+    return f"{MARKS[result.standing]}{units.format_number(rate)}" if agent.good else NOT_KNOWN
+
+
+def _share(row: RowOfAgent) -> float | None:
+    result, agent = row
+    return agent.good / result.good if result.good else None
+
+
+def _failed(row: RowOfAgent) -> str:
+    _, agent = row
+    return units.format_number(100 * agent.failed / agent.requests) if agent.failed else "0"
 
 
 def hosts_table(findings: Findings) -> Table | None:

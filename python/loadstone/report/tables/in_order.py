@@ -3,7 +3,7 @@
 from loadstone.analysis import Findings
 from loadstone.report.tables.capacity import capacity_table
 from loadstone.report.tables.ceilings import ceilings_table
-from loadstone.report.tables.hosts import hosts_table
+from loadstone.report.tables.hosts import agents_table, hosts_table
 from loadstone.report.tables.layout import (
     Table,
     client_table,
@@ -30,6 +30,7 @@ def measured_tables(findings: Findings) -> tuple[Table | None, ...]:
         rounds_table(findings),
         ceilings_table(findings),
         iterations_table(findings),
+        agents_table(findings),
         hosts_table(findings),
         latency_table(findings),
         client_table(findings),

@@ -26,6 +26,7 @@ from loadstone.report.result_words import (
 Align = Literal["left", "right"]
 
 Item = TypeVar("Item")
+Other = TypeVar("Other")
 
 COUNT = ",d"
 """How numbers of requests are shown."""
@@ -51,6 +52,16 @@ class Field(Column, Generic[Item]):
     """A column with what stands in it for an item, which has a row."""
 
     cell: Callable[[Item], str]
+
+    def of(self, item_of: Callable[[Other], Item]) -> "Field[Other]":
+        """Return the field for rows of others, of which each has an item."""
+        return Field(
+            head=self.head,
+            unit=self.unit,
+            align=self.align,
+            is_optional=self.is_optional,
+            cell=lambda other: self.cell(item_of(other)),
+        )
 
 
 def word(head: str, cell: Callable[[Item], str], *, is_optional: bool = False) -> Field[Item]:
@@ -156,7 +167,7 @@ def latency_table(findings: Findings) -> Table | None:
     if not every:
         return None
     scale, unit = _time_unit([times.latency for times in every])
-    of_case, caption = _case_fields(findings.results)
+    of_case, caption = case_fields(findings.results)
     fields: list[Field[_Times]] = [
         *map(_of_times, of_case),
         word("Time", lambda times: times.kind),
@@ -192,7 +203,7 @@ def _of_times(field: Field[Result]) -> Field[_Times]:
 
 def client_table(findings: Findings) -> Table:
     """Return the cost of the load for the client, and its disturbances."""
-    of_case, caption = _case_fields(findings.results)
+    of_case, caption = case_fields(findings.results)
     fields: list[Field[Result]] = [
         *of_case,
         number("CPU", known(lambda cell: cell.client.cpu_us_per_request), "µs/request"),
@@ -265,9 +276,7 @@ def _little_and_jitter() -> list[Field[Any]]:
 
 
 def _results(results: Sequence[Result], title: str) -> Table:
-    of_case, caption = _case_fields(results)
-    headlines = [result.headline for result in results if result.headline is not None]
-    scale, unit = _time_unit(headlines)
+    of_case, caption = case_fields(results)
     means = [result.rate for result in results]
     fields = [*of_case, number("Requests", _marked_rate, "per s")]
     if any(mean.is_spread for mean in means):
@@ -275,16 +284,9 @@ def _results(results: Sequence[Result], title: str) -> Table:
         fields.append(number("Trials", lambda result: str(result.rate.n)))
     if any(result.bytes for result in results):
         fields.append(number("Data", _marked_data, "MiB/s"))
-    fields += [
-        number("p50", _quantile(lambda result: result.headline, "p50", scale), unit),
-        number("p99", _quantile(lambda result: result.headline, "p99", scale), unit),
-        number(
-            "Max",
-            known(lambda result: getattr(result.headline, "max_ns", None), scale),
-            unit,
-            is_optional=True,
-        ),
-    ]
+    fields += headline_fields(
+        [result.headline for result in results], lambda result: result.headline
+    )
     if any(result.instrument is not None for result in results):
         fields.append(number("Ceiling", _ceiling, "% of own"))
     fields += [
@@ -300,6 +302,23 @@ def _results(results: Sequence[Result], title: str) -> Table:
         LIMIT_NOTE,
     )
     return tabulated(title, results, fields, caption=caption, notes=notes)
+
+
+def headline_fields(
+    headlines: Iterable[Latency | None], headline_of: Callable[[Item], Latency | None]
+) -> list[Field[Item]]:
+    """Return fields of the latency that is shown first, in one unit for all rows."""
+    scale, unit = _time_unit([headline for headline in headlines if headline is not None])
+    return [
+        number("p50", _quantile(headline_of, "p50", scale), unit),
+        number("p99", _quantile(headline_of, "p99", scale), unit),
+        number(
+            "Max",
+            known(lambda item: getattr(headline_of(item), "max_ns", None), scale),
+            unit,
+            is_optional=True,
+        ),
+    ]
 
 
 def _marked_rate(result: Result) -> str:
@@ -341,7 +360,7 @@ def _iteration_note(cells: Sequence[Result]) -> Iterable[str]:
         yield f"{', '.join(several)}: a trial's rate is that of all its iterations."
 
 
-def _case_fields(cells: Sequence[Result]) -> tuple[list[Field[Result]], str]:
+def case_fields(cells: Sequence[Result]) -> tuple[list[Field[Result]], str]:
     """Return how rows begin: parameters that differ; the others go into the caption."""
     fields: list[Field[Result]] = [
         word("Target", lambda cell: cell.target),
