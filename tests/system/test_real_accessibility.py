@@ -18,6 +18,7 @@ from tests.system.test_real_pages import page_of
 from tests.unit.synthetic_run import write_rounds, write_sweep
 from tests.unit.test_comparison_page import write_targets
 from tests.unit.test_history import entry, noisy
+from tests.unit.test_one_truth import RUNS
 
 pytestmark = [
     pytest.mark.real,
@@ -26,7 +27,8 @@ pytestmark = [
 
 # Found and not imported: the rest of the package is for a browser's driver that is not used here.
 AXE = importlib.util.find_spec("axe_playwright_python")
-PAGES = ("rounds", "sweep", "comparison", "history", "runs")
+OF_KINDS = ("hosts", "script", "queries", "streams", "search", "void by the client")
+PAGES = ("rounds", "sweep", "comparison", "history", "runs", *OF_KINDS)
 DRAWN = "document.documentElement.dataset.drawn"
 
 
@@ -43,6 +45,7 @@ def pages(tmp_path_factory):
         "history": render_history(nights, "nightly"),
         "runs": PageRenderer(RunList(folder)).index().body,
     }
+    made |= {name: page_of(RUNS[name](folder / name)).encode() for name in OF_KINDS}
     assert tuple(made) == PAGES
     for name, content in made.items():
         (folder / f"{name}.html").write_bytes(content)

@@ -13,6 +13,7 @@ from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.answers.headline import headline_of, ratio_words
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.rules import view
+from loadstone.report import REPORTS, Options
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial, trial_rows, write_rounds, write_sweep
 from tests.unit.test_one_truth import write_search
@@ -229,6 +230,29 @@ def test_what_goes_beside_void_reads_and_writes_is_no_headline(tmp_path):
     assert screen.best is None
     assert screen.standing == "void"
     assert "3.00/s" not in screen.sentence
+
+
+def test_without_a_usable_result_the_sentence_says_once_why(tmp_path):
+    folder = Folder(tmp_path / "run", "void", seconds=4)
+    void_trial(folder, 1, "get")
+    screen = first_screen(closed(folder))
+    (result,) = analyse(read_run(tmp_path / "run")).results
+    assert screen.sentence == f"No result may be used: {result.limit_words}."
+
+
+def test_a_target_that_failed_before_its_first_trial_is_named_with_the_reason(tmp_path):
+    folder = Folder(tmp_path / "run", "turns", seconds=4)
+    folder.add(trial(1, "one", "get"), 100)
+    folder.plan.append(trial(2, "other", "get"))
+    path = folder.close(
+        campaign={}, campaign_file="", failed={"0002": 'target "other": open "/x": no such file'}
+    )
+    run = read_run(path)
+    findings = analyse(run)
+    (failed,) = headline_of(findings, answer_of(findings)).failed
+    assert (failed.target, failed.reason) == ("other", 'open "/x": no such file')
+    assert findings.trials[1].reason.endswith(failed.reason)
+    assert failed.reason in REPORTS["terminal"].render(run, findings, Options()).decode()
 
 
 def test_an_operation_without_a_result_is_named_beside_the_best(tmp_path):

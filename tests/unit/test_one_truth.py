@@ -548,6 +548,17 @@ def test_history_and_thresholds_use_the_numbers_of_the_model(
         assert result.is_void or rate in outcome.what
 
 
+@pytest.mark.parametrize("write", [write_queries, write_streams])
+def test_what_engines_do_is_judged_as_no_load_of_ours(write: Write, tmp_path: Path) -> None:
+    """They state no load to vary, are no load of a calibrated client, and run a query once."""
+    run = read_run(write(tmp_path / "run"))
+    findings = analyse(run)
+    rules = {finding.rule for finding in findings.findings}
+    assert not rules & {"not-calibrated", "too-short-for-steadiness", "not-steady", "verdict"}
+    assert not any(result.verdict and result.verdict.next for result in findings.rounds)
+    assert findings.account.disclosure.steadiness is None
+
+
 def test_queries_and_searches_have_the_numbers_of_their_results(
     made: tuple[Path, Run, Findings],
 ) -> None:

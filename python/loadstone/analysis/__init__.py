@@ -21,7 +21,11 @@ from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.judgements.labels import error_sentences
 from loadstone.analysis.judgements.object_counts import ObjectCounts
 from loadstone.analysis.judgements.result import Result
-from loadstone.analysis.judgements.trial_findings import describe_steadiness, judge
+from loadstone.analysis.judgements.trial_findings import (
+    describe_steadiness,
+    judge,
+    loads_of,
+)
 from loadstone.analysis.limits.exporter_series import ExporterSeries, ExporterWatch
 from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling, read_measured_ceilings
@@ -180,7 +184,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         audits=audits,
     )
     findings = judge(view)
-    steadiness = describe_steadiness(findings) if judged.parts else None
+    steadiness = describe_steadiness(findings) if loads_of(judged.parts) else None
     disclosure = replace(judged.account.disclosure, steadiness=steadiness)
     account = replace(judged.account, disclosure=disclosure)
     return Findings(
@@ -212,8 +216,13 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
 
 
 def _with_missing(run: Run, facts: Mapping[str, TrialFacts]) -> tuple[TrialFacts, ...]:
-    """Return all planned trials in the plan's order, with those that never ran."""
-    missing = {doc["id"]: facts_of(doc, None) for doc in run.plan if doc["id"] not in facts}
+    """Return all planned trials in the plan's order, with those that never ran, and why."""
+    reasons = {**(run.manifest.get("skipped") or {}), **(run.manifest.get("failed") or {})}
+    missing = {
+        doc["id"]: replace(facts_of(doc, None), reason=reasons.get(doc["id"]))
+        for doc in run.plan
+        if doc["id"] not in facts
+    }
     return tuple(fact for _, fact in sorted(({**facts, **missing}).items()))
 
 

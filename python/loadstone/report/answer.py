@@ -11,6 +11,7 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import (
     ACTION,
+    NO_RESULT,
     Answer,
     Curve,
     Matrix,
@@ -18,6 +19,7 @@ from loadstone.analysis.answers.answer import (
     answer_of,
     answer_of_scripts,
     contentions,
+    failed_targets,
     no_result,
     store_statements,
 )
@@ -85,7 +87,7 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
     """Return the answer of a run for a terminal of this width."""
     answer = answer_of(findings)
     foot = [
-        *_failures(answer, width),
+        *_failures(findings, answer, width),
         *_store(findings, width),
         *_cautions(answer, width),
         *_unwritten(answer),
@@ -377,22 +379,30 @@ def _best(matrix: Matrix, result: Result) -> str:
     return ", ".join(words)
 
 
-def _failures(answer: Answer, width: int) -> Iterable[Text]:
-    """Return the number of failed requests, with the most frequent error."""
+def _line(text: str, width: int, style: str = "") -> Text:
+    line = Text(text, style=style)
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _failures(findings: Findings, answer: Answer, width: int) -> Iterable[Text]:
+    """Return the targets that failed, and the number of failed requests with the usual error."""
     words, example = errors_words(answer.results)
+    for target in failed_targets(findings, answer) if not words else ():
+        if target.reason != NO_RESULT:
+            yield _line(f" ! failed   {target.target}: {target.reason}", width, "bold red")
     if words:
         lines = [f" ! failed   {words}: {example}" if example else f" ! failed   {words}"]
         if len(lines[0]) > width:
             lines = [f" ! failed   {words}:", f"            {example}"]
         for line in lines:
-            yield Text(line if len(line) <= width else f"{line[: width - 1]}…", style="bold red")
+            yield _line(line, width, "bold red")
 
 
 def _store(findings: Findings, width: int) -> Iterable[Text]:
     """Return a line for each finding on the store itself."""
     for words in store_statements(findings):
-        line = f" ! store    {words}"
-        yield Text(line if len(line) <= width else f"{line[: width - 1]}…", style="yellow")
+        yield _line(f" ! store    {words}", width, "yellow")
 
 
 def _cautions(answer: Answer, width: int) -> Iterable[Text]:
@@ -467,9 +477,7 @@ def _read_back(run: Run, findings: Findings, width: int) -> Iterable[Text]:
     for line in read_back_lines(run, findings):
         mark, style = (" !", "bold red") if line.is_wrong else (" ·", "")
         style = "dim" if line.name == "data" else style
-        text = Text(f"{mark} {line.name:<8} {line.text}", style=style)
-        text.truncate(width, overflow="ellipsis")
-        yield text
+        yield _line(f"{mark} {line.name:<8} {line.text}", width, style)
 
 
 def _bottlenecks(findings: Findings, width: int) -> Iterable[Text]:

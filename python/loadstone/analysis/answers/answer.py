@@ -18,6 +18,8 @@ from loadstone.analysis.rules import find_rule
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.mix import COMPARE_AND_SWAP
 
+REASON_MAX = 140
+NO_RESULT = "no result that may be used"
 KNEE_SHARE = 0.95
 CURVE_POINTS_MIN = 4
 KNEE_LOADS_MIN = 3
@@ -251,6 +253,34 @@ def no_result(findings: Findings) -> str:
     ]
     why = statements[0] if statements else "no measured trial left a good request"
     return f"There is no result: {why}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedTarget:
+    """A target without a usable result, and the first reason."""
+
+    target: str
+    reason: str
+
+
+def failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget]:
+    """Yield the targets without a usable result."""
+    good = {result.target for result in answer.results if result.good and not result.is_void}
+    # What a search met on its way is no failure: the search says what it came to.
+    good |= {search.target for search in findings.searches}
+    asked: dict[str, str] = {}
+    for trial in findings.trials:
+        if trial.target in good:
+            continue
+        reason = next(iter(trial.errors), "") or trial.reason or ""
+        if (reason or trial.state != "not run") and not asked.get(trial.target):
+            asked[trial.target] = reason.removeprefix(f'target "{trial.target}": ')
+        elif trial.is_measured:
+            asked.setdefault(trial.target, "")
+    for target, reason in asked.items():
+        words = reason or NO_RESULT
+        cut = words if len(words) <= REASON_MAX else f"{words[: REASON_MAX - 1]}…"
+        yield FailedTarget(target=target, reason=cut.rstrip("."))
 
 
 def case_words(result: Result) -> str:

@@ -17,9 +17,12 @@ from loadstone.analysis.accounts.comparison import CaseComparison, Comparison, c
 from loadstone.analysis.accounts.run_account import measurements_of_action
 from loadstone.analysis.answers.answer import (
     ACTION,
+    NO_RESULT,
     Answer,
     Curve,
+    FailedTarget,
     case_words,
+    failed_targets,
     no_result,
     store_statements,
 )
@@ -35,9 +38,7 @@ from loadstone.errors import InputError
 Standing = Literal["void", "bound", "first look", "good"]
 
 OPERATIONS_FIRST = ("get", "read", "put", "write")
-REASON_MAX = 140
 KNEES_MAX = 4
-NO_RESULT = "no result that may be used"
 NOT_KNOWN = find_rule("UNDETERMINED").short
 
 
@@ -73,14 +74,6 @@ class TargetRatio:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailedTarget:
-    """A target without a usable result, and the first reason."""
-
-    target: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
     """The first screen; `confidence` is 0 (must not be used) to 3."""
 
@@ -95,7 +88,7 @@ class Headline:
 
 def headline_of(findings: Findings, answer: Answer) -> Headline:
     """Return the first screen of a run."""
-    failed = tuple(_failed_targets(findings, answer))
+    failed = tuple(failed_targets(findings, answer))
     usable = [result for result in answer.results if not result.is_void and result.good]
     operation = _main_operation(usable, answer.results)
     of_operation = [result for result in usable if result.operation == operation]
@@ -105,7 +98,12 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     curve = next((knee for knee in answer.knees if best is not None and best in knee.results), None)
     confidence = _confidence(answer, of_operation)
     sentences = [
-        *(_failed_sentence(target) for target in failed),
+        # Where there is no best, the main sentence says of all why they may not be used.
+        *(
+            _failed_sentence(target)
+            for target in failed
+            if best is not None or target.reason != NO_RESULT
+        ),
         *(f"{search.name}: {describe_answer(search)}." for search in findings.searches),
         *_main_sentence(findings, best, ratio, answer),
         *_knee_sentence(answer),
@@ -137,25 +135,6 @@ def _speed(result: Result, *, is_data: bool) -> float:
 
 def _load_words(curve: Curve, result: Result) -> str:
     return describe_parameter(curve.load, result.parameters.get(curve.load))
-
-
-def _failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget]:
-    good = {result.target for result in answer.results if result.good and not result.is_void}
-    # What a search met on its way is no failure: the search says what it came to.
-    good |= {search.target for search in findings.searches}
-    asked: dict[str, str] = {}
-    for trial in findings.trials:
-        if trial.target in good:
-            continue
-        reason = next(iter(trial.errors), "") or trial.reason or ""
-        if trial.state != "not run" and not asked.get(trial.target):
-            asked[trial.target] = reason
-        elif trial.is_measured:
-            asked.setdefault(trial.target, "")
-    for target, reason in asked.items():
-        words = reason or NO_RESULT
-        cut = words if len(words) <= REASON_MAX else f"{words[: REASON_MAX - 1]}…"
-        yield FailedTarget(target=target, reason=cut.rstrip("."))
 
 
 def _failed_sentence(target: FailedTarget) -> str:
@@ -281,8 +260,9 @@ def _main_sentence(
     if best is None and findings.searches and not answer.results:
         return
     if best is None:
-        has_numbers = any(result.good for result in answer.results)
-        yield "No result may be used; the cautions say why." if has_numbers else no_result(findings)
+        void = [result for result in answer.results if result.good]
+        reasons = dict.fromkeys(result.limit_words for result in void)
+        yield f"No result may be used: {'; '.join(reasons)}." if void else no_result(findings)
         return
     operation = best.operation
     if ratio is not None:

@@ -36,6 +36,8 @@ from loadstone.analysis.rules import find_rule, limit_in_words
 from loadstone.analysis.statistics import change_points, steadiness
 from loadstone.analysis.statistics.repetitions import advice_findings
 from loadstone.campaign.drivers import facts_of
+from loadstone.campaign.planning.query_plan import QUERIES, QUERY, STREAMS
+from loadstone.campaign.planning.trial import kind_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.calibration import calibrated_operations, costs_of, usual_costs
 from loadstone.results.record import Record, describe_refusal, refused
@@ -113,9 +115,14 @@ def find_empty(view: RunView) -> Iterator[Finding]:
         )
 
 
+def loads_of(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts whose load is ours: engines run queries by themselves, and once each."""
+    return [part for part in parts if kind_of(part.record.trial) != QUERIES]
+
+
 def find_unsteady(view: RunView) -> Iterator[Finding]:
     """Report trials that never became steady, and those too short to tell."""
-    parts = view.parts
+    parts = loads_of(view.parts)
     unsteady: list[tuple[str, str]] = []
     short = []
     for part in parts:
@@ -191,8 +198,12 @@ def find_limited(view: RunView) -> Iterator[Finding]:
 
 
 def find_verdicts(view: RunView) -> Iterator[Finding]:
-    """State the limit of each result; one finding per limit."""
-    decided = [(result, result.verdict) for result in view.rounds if result.verdict is not None]
+    """State the limit of each result; one finding per limit. Queries have limits of their own."""
+    decided = [
+        (result, result.verdict)
+        for result in view.rounds
+        if result.verdict is not None and result.operation not in (QUERY, STREAMS)
+    ]
     groups = grouped_pairs(
         ((verdict.limit, verdict.grade), (result, verdict)) for result, verdict in decided
     )
@@ -218,6 +229,7 @@ DAY_S = 86_400
 
 def find_uncalibrated(parts: Sequence[Part]) -> Iterator[Finding]:
     """Report results without a calibrated ceiling, or with an old one."""
+    parts = loads_of(parts)
     unknown = [part for part in parts if part.no_ceiling]
     if unknown:
         reasons = "; ".join(dict.fromkeys(part.no_ceiling for part in unknown))

@@ -350,7 +350,8 @@ def _client_in_doubt(observed: Observed) -> str:
 
 def _next(observed: Observed, missing: str) -> tuple[str, str] | tuple[()]:
     load = observed.point.load
-    if not missing:
+    # Queries state no load that could be varied.
+    if not missing or not load:
         return ()
     why, command = NEXT[missing]
     return why, command.format(

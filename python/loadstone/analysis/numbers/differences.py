@@ -63,12 +63,13 @@ def _finding(comparison: Comparison, without_first: float | None) -> Finding:
     tested = [case for case in comparison.comparisons if case.p is not None]
     raw = [case for case in tested if case.p is not None and case.p < ALPHA]
     significant = [case for case in tested if case.p_holm is not None and case.p_holm < ALPHA]
-    names = ", ".join(_short(case.case) for case in significant) or "none"
+    names = ", ".join(_short(case.case) for case in significant)
+    named = f": {names}" if names else ""
     test = tested[0].test_words if tested else "no test"
     statement = (
         f"{len(significant)} of {len(tested)} cases differ between {comparison.a} and"
         f" {comparison.b} after Holm's"
-        f" correction: {names} ({test}, p < {ALPHA}; {len(raw)} without the correction)"
+        f" correction{named} ({test}, p < {ALPHA}; {len(raw)} without the correction)"
     )
     evidence = [
         Evidence(

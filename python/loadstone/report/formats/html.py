@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import Answer, ScriptAnswer, answer_of, answer_of_scripts
+from loadstone.analysis.answers.answer import (
+    Answer,
+    ScriptAnswer,
+    answer_of,
+    answer_of_scripts,
+    no_result,
+)
 from loadstone.analysis.answers.headline import headline_of
 from loadstone.analysis.audits import WORDS
 from loadstone.analysis.judgements.result import Result
@@ -75,6 +81,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         finding_words=WORDS,
         read_back=tuple(read_back_lines(run, findings)),
         results=len(answer.results),
+        no_result=no_result(findings),
         findings=findings.findings,
         step=next_step(run, findings, answer, is_on_page=True),
         asked=tuple[Piece, ...](pieces_of(asked)),

@@ -1,8 +1,8 @@
 // The results side by side: rates with their trials or intervals, and latency beside them.
 
-import { AXIS, colorScale, isNarrow, legendOf, tip } from "./charts.js";
+import { AXIS, LOG_AXIS, colorScale, isNarrow, legendOf, tip } from "./charts.js";
 import { data, namesOf, unique } from "./selection.js";
-import { axisDuration, byteRate, duration, number, rate, shortRate } from "./words.js";
+import { axisDuration, byteRate, duration, logTicks, number, rate, shortRate } from "./words.js";
 
 const BARS_MAX = 60;
 
@@ -72,7 +72,7 @@ export function rateBars(shown) {
         Plot.barX(bars.filter((bar) => bar.is_bound), { ...place, x: "rate", fill: "url(#hatch)" }),
         Plot.ruleY(bars.filter((bar) => bar.low), { ...place, x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 1.6 }),
         Plot.dot(trials, { ...place, x: "value", r: 2.5, stroke: "currentColor", fill: "var(--page)" }),
-        Plot.text(bars, { ...place, x: end, text: (bar) => `${bar.is_bound ? "≥ " : ""}${shortRate(bar.rate)}${bar.is_void ? " void" : ""}`, textAnchor: "start", dx: 6, fill: "currentColor" }),
+        Plot.text(bars, { ...place, x: end, text: (bar) => `${bar.is_bound ? "≥ " : ""}${shortRate(bar.rate)}${bar.is_void ? " void" : ""}`, textAnchor: "start", dx: 10, fill: "currentColor" }),
         Plot.ruleX([0], { stroke: "currentColor", strokeOpacity: 0.4 }),
         tip(bars, { ...place, x: "rate", title: tipOf }, Plot.pointerY),
       ],
@@ -101,12 +101,13 @@ export function latencyBars(shown) {
   const what = data.counted === "action" ? "an action" : "a request";
   return {
     name: "latency", title: "Latency", rows: bars,
-    caption: `Time of ${what}, from its start or from when it was due: ○ median, ● p99, | slowest; logarithmic.`,
+    caption: `Time of ${what}, from its start or from when it was due: ○ median, ● p99, | slowest.`,
     words: `Median, p99 and slowest ${data.counted} of ${bars.length} results`,
     legend: legendOf(unique(bars.map((bar) => bar.target)), { voids: bars.some((bar) => bar.is_void) }),
     panels: [{ options: (width) => ({
       ...barFrame(bars, width),
-      x: { ...AXIS, type: "log", label: `time of ${what}`, labelAnchor: "center", tickFormat: axisDuration, ticks: isNarrow(width) ? 3 : 4, grid: true },
+      // Inset, so that the slowest does not touch the names of operations.
+      x: { ...LOG_AXIS, label: `time of ${what} (logarithmic)`, labelAnchor: "center", tickFormat: axisDuration, ticks: logTicks(bars.flatMap((bar) => [bar.p50, far(bar)]), isNarrow(width)), grid: true, inset: 8 },
       marks: [
         Plot.ruleY(bars, { ...place, x1: "p50", x2: far, stroke: "target", strokeOpacity: 0.35, strokeWidth: 2 }),
         Plot.ruleY(late, { ...place, x1: "p50", x2: "p99", stroke: "target", strokeWidth: 3, strokeOpacity: (bar) => (bar.is_void ? 0.25 : 1) }),

@@ -28,11 +28,13 @@ export function duration(ns) {
 }
 
 // Marks of a logarithmic axis, each of which has a label.
-export function logTicks(values) {
+// On a narrow axis that lies, marks of a power's thirds are far enough apart for their words.
+export function logTicks(values, isNarrow = false) {
   const least = Math.min(...values), most = Math.max(...values);
-  if (!(least > 0) || most === least) return 5;
+  if (most === least) return [least];
+  if (!(least > 0)) return 5;
   if (most / least >= 3) {
-    const steps = most / least > 2000 ? [1] : most / least > 12 ? [1, 2, 5] : [1, 2, 3, 5, 7];
+    const steps = most / least > (isNarrow ? 100 : 2000) ? [1] : isNarrow ? [1, 3] : most / least > 12 ? [1, 2, 5] : [1, 2, 3, 5, 7];
     const powers = Array.from({ length: Math.ceil(Math.log10(most / least)) + 2 }, (_, at) => 10 ** (Math.floor(Math.log10(least)) + at));
     return powers.flatMap((power) => steps.map((one) => one * power)).filter((tick) => tick >= least && tick <= most);
   }
