@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from loadstone import units
 from loadstone.analysis.accounts import claims, comparison
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.judgements.standing import Standing, worst_of
+from loadstone.report.compared_words import compared_note, compared_words
+from loadstone.report.result_words import MARKS
 from tests.unit.test_compare import arm, only, rates
 
 
@@ -33,7 +36,12 @@ def test_a_number_of_several_results_is_worth_as_much_as_the_worst(
 def test_bounds_that_both_arms_share_stand_in_a_ratio() -> None:
     a, b = (arm(name, {"get": rates(rate)}) for name, rate in (("a", 100), ("b", 200)))
     shared = [as_bound(account_of_arm, "SHARED_HOST") for account_of_arm in (a, b)]
-    assert only(comparison.compare(*shared)).verdict == "faster"
+    compared = comparison.compare(*shared)
+    assert only(compared).verdict == "faster"
+    case = only(compared)
+    means = [f"{MARKS['bound']}{units.format_number(mean)}" for mean in (case.a, case.b)]
+    assert compared_words(compared, case) == tuple(means)
+    assert compared_note(compared, compared.comparisons)
     across = only(comparison.compare(a, shared[1]))
     assert across.verdict == "no ratio"
     assert claims.ACROSS in claims.reasons([across])

@@ -9,6 +9,7 @@ from loadstone.analysis.accounts import claims
 from loadstone.analysis.accounts.account import is_lower_better
 from loadstone.analysis.accounts.comparison import MARGIN, CaseComparison, Comparison
 from loadstone.analysis.answers.headline import Tile
+from loadstone.report.compared_words import compared_note, compared_words
 from loadstone.report.pages.frame import render_page
 
 KINDS = {
@@ -120,11 +121,12 @@ def _pair(compared: Comparison, place: int, *, is_control: bool) -> ComparedPair
 def _case(compared: Comparison, case: CaseComparison, place: int) -> ComparedCase:
     ratio = case.ratio
     n, p = claims.numbers_words(case)
+    a, b = compared_words(compared, case)
     return ComparedCase(
         name=claims.describe(case) or "all",
         pair=place,
-        a=units.format_number(case.a),
-        b=units.format_number(case.b),
+        a=a,
+        b=b,
         words=claims.in_words(compared, case),
         ratio=ratio.ratio,
         low=ratio.low,
@@ -202,5 +204,7 @@ def _notes(compared: Comparison, *, is_control: bool) -> Iterable[str]:
         yield f"{label}: they differ in {'; '.join(map(str, compared.refused))}."
     if compared.kinds:
         yield f"{claims.kinds_words(compared)}."
+    if words := compared_note(compared, compared.comparisons):
+        yield words
     for words in claims.caveats(compared, is_control=is_control):
         yield f"{words[:1].upper()}{words[1:]}."

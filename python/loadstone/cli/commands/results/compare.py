@@ -37,11 +37,10 @@ from typing import Annotated
 import typer
 
 from loadstone.analysis.accounts import claims, comparison
-from loadstone.analysis.accounts.account import ACTION_RATE, RATE, SECONDS, Account, Parameter
+from loadstone.analysis.accounts.account import ACTION_RATE, Account, Parameter
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
 from loadstone.analysis.naming import (
     describe_parameter,
-    metric_value,
     metric_words,
     varied_parameters,
 )
@@ -336,18 +335,27 @@ def _print_sentences(compared: Comparison, *, is_full: bool) -> None:
 def _print_cases(compared: Comparison, *, is_full: bool) -> None:
     """Print a row for each case that has a ratio; --full adds its interval and p."""
     from loadstone.cli.screen.output import print_table, print_words
+    from loadstone.report.compared_words import compared_note, compared_words
 
     shared = _shared_keys(compared)
     shown = [case for case in compared.comparisons if is_full or case.has_ratio]
     if shared and len(shown) > 1:
         print(f"all of {claims.describe(compared.comparisons[0], _other_keys(compared, shared))}")
     head = ["case", compared.a, compared.b, f"{compared.b} is"]
-    rows = [_row(case, shared, claims.in_words(compared, case), compared.metric) for case in shown]
+    rows = [
+        [
+            claims.describe(case, shared) or "all",
+            *compared_words(compared, case),
+            claims.in_words(compared, case),
+        ]
+        for case in shown
+    ]
     if is_full:
         head += ["ratio", "95 % CI", "n", "p (Holm)"]
         rows = [[*row, *_numbers(case)] for row, case in zip(rows, shown, strict=True)]
     if rows:
         print_table(head, rows, numbers=(1, 2))
+        _print_words([compared_note(compared, shown)])
     if words := claims.without_ratio_words(compared):
         print_words(words, below="  ")
 
@@ -362,16 +370,6 @@ def _shared_keys(compared: Comparison) -> set[str]:
 
 def _other_keys(compared: Comparison, shared: set[str]) -> set[str]:
     return {claims.TARGET, *(key for case in compared.comparisons for key in case.case)} - shared
-
-
-def _row(case: CaseComparison, shared: set[str], words: str, metric: str) -> list[str]:
-    from loadstone import units
-
-    name = claims.describe(case, shared) or "all"
-    if metric in (RATE, ACTION_RATE, SECONDS):
-        # The heading has the unit; means are hardly ever whole numbers: align their digits.
-        return [name, units.format_number(case.a), units.format_number(case.b), words]
-    return [name, metric_value(case.a, metric), metric_value(case.b, metric), words]
 
 
 def _numbers(case: CaseComparison) -> list[str]:
