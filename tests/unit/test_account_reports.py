@@ -10,7 +10,7 @@ from loadstone.cli import main
 from loadstone.cli.account_reports import print_accounts
 from loadstone.errors import InputError
 from loadstone.published.tables.layouts import ActionLog, ActionStatistics, statistics_log
-from loadstone.report.formats.account_page import FINDINGS_TITLE
+from loadstone.report.formats.account import FINDINGS_TITLE
 from tests.unit.drawn_charts import charts_of_account
 
 DATA = Path(__file__).parent.parent / "data" / "published"

@@ -10,7 +10,7 @@ from loadstone import importers, published
 from loadstone.analysis.accounts.account import Account
 from loadstone.cli.screen.output import write_files
 from loadstone.errors import InputError
-from loadstone.report.formats.account_page import Source
+from loadstone.report.formats.account import Source
 
 FORMS = ("terminal", "markdown", "json", "html", "svg", "png")
 ONE_PAGE = ("markdown", "html")
@@ -133,8 +133,7 @@ def _text(shown_accounts: Sequence[Shown], form: str) -> str:
 
 def _page(shown: Shown, form: str) -> bytes:
     from loadstone.published.rules import judge
-    from loadstone.report.formats.account_markdown import render_account_markdown
-    from loadstone.report.formats.account_page import render_account
+    from loadstone.report.formats.account import render_account, render_account_markdown
 
     render = render_account if form == "html" else render_account_markdown
     return render(shown.account, shown.source, judge(shown.account))

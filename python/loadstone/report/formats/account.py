@@ -1,10 +1,11 @@
-"""Numbers of a published report as a page: what they say, and what we find."""
+"""Numbers of a published report as a page or as Markdown: the numbers, and our rules on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.judgements.finding import Finding
+from loadstone.report.formats.markdown import escaped
 from loadstone.report.pages.account_rows import account_data, answers_of_times
 from loadstone.report.pages.frame import render_page
 from loadstone.report.tables.markdown_tables import pieces_of
@@ -53,3 +54,31 @@ def standing_of(findings: Sequence[Finding]) -> str:
         f"The numbers as they were printed. {problems} {say} where they must not be taken for what"
         " they look like."
     )
+
+
+def render_account_markdown(account: Account, source: Source, findings: Sequence[Finding]) -> bytes:
+    """Return an account as Markdown; its own tables stay as they are, to the byte."""
+    blocks = [
+        f"# {escaped(account.title)}",
+        escaped(source.sentence),
+        f"**{standing_of(findings)}**",
+    ]
+    answers = tuple(answers_of_times(account))
+    if answers:
+        blocks.insert(2, "\n".join(f"- {escaped(answer)}" for answer in answers))
+    if findings:
+        blocks += [f"## {FINDINGS_TITLE}", "\n".join(map(_line, findings))]
+    tables = source.tables.rstrip("\n")
+    blocks += [f"## {source.title}", tables if source.is_markdown else _code(tables)]
+    if source.details.strip():
+        blocks += [f"## {DETAILS_TITLE}", _code(source.details.strip("\n"))]
+    return ("\n\n".join(blocks) + "\n").encode()
+
+
+def _line(finding: Finding) -> str:
+    inferred = " (inferred)" if finding.is_inferred else ""
+    return f"- **{finding.rule}**{inferred}: {escaped(finding.statement)}"
+
+
+def _code(text: str) -> str:
+    return f"```text\n{text}\n```"
