@@ -12,8 +12,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from loadstone.campaign.reading.parse import parse_campaign
-from loadstone.cli import session
-from loadstone.errors import InputError
+from loadstone.cli import extras, session
+from loadstone.errors import InputError, LoadstoneError
 from loadstone.view.live_metrics import RunMetrics
 from loadstone.view.metrics_push import pushing_metrics
 from tests.unit.test_live_metrics import samples
@@ -115,3 +115,25 @@ def test_a_url_that_is_none_or_holds_a_secret_is_refused_before_a_record_has_it(
         session.measure(campaign, folder, metrics=session.LiveMetrics(push=url))
     assert "hunter2" not in str(caught.value)
     assert not folder.exists()
+
+
+def test_a_push_without_its_packages_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = {**extras.EXTRAS, "otlp": ("a_package_that_is_not_there",)}
+    monkeypatch.setattr(extras, "EXTRAS", absent)
+    metrics = session.LiveMetrics(push="http://127.0.0.1:1/v1/metrics")
+    with pytest.raises(LoadstoneError) as caught:
+        session.measure(parse_campaign(CAMPAIGN), tmp_path / "run", metrics=metrics)
+    assert caught.value.hint == extras.install("otlp")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "192.0.2.1:0", f"{'x' * 70}.example:0"])
+def test_an_address_without_a_listener_is_refused_before_anything_is_made(
+    address: str, tmp_path: Path
+) -> None:
+    metrics = session.LiveMetrics(listen=address)
+    with pytest.raises(InputError):
+        session.measure(parse_campaign(CAMPAIGN), tmp_path / "run", metrics=metrics)
+    assert not any(tmp_path.iterdir())

@@ -77,9 +77,15 @@ class LiveMetrics(NamedTuple):
     push: str | None = None
 
     def check(self) -> None:
-        """Refuse a URL with a secret, before the record of the run has the command."""
+        """Refuse what cannot be done, and a URL with a secret, before a run folder is made."""
         if self.push is not None:
             http_url(self.push)
+            if not extras.has("otlp"):
+                raise extras.refuse("--metrics-push", "otlp")
+        if self.listen is not None:
+            from loadstone.view.live_metrics import listener
+
+            listener(self.listen).server_close()
 
 
 NO_METRICS = LiveMetrics()
@@ -204,8 +210,6 @@ def _listen(show: Callable[[Event], None], gate: Keeper | None) -> Callable[[Eve
 
 def _export(metrics: LiveMetrics, folder: Path, stack: contextlib.ExitStack) -> None:
     if metrics.push is not None:
-        if not extras.has("otlp"):
-            raise extras.refuse("--metrics-push", "otlp")
         from loadstone.view.metrics_push import pushing_metrics
 
         stack.enter_context(pushing_metrics(folder, metrics.push, say))

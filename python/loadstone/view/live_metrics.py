@@ -236,10 +236,26 @@ class _MetricsRequest(WSGIRequestHandler):
         """Log nothing."""
 
 
-def _server(host: str, port: int) -> _MetricsServer:
-    facts = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, address = facts[0]
-    return _MetricsServer(family, (str(address[0]), port))
+def listener(address: str) -> _MetricsServer:
+    """Return a server that listens at an address (HOST:PORT), and answers nothing yet.
+
+    InputError where the address cannot be listened at.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise InputError.of_value(address, "an address to listen at: HOST:PORT")
+    try:
+        facts = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, endpoint = facts[0]
+        return _MetricsServer(family, (str(endpoint[0]), int(port)))
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "that is no name of a host"
+        raise InputError(
+            f"metrics cannot be served at {address}: {reason}",
+            "name an address of this host and a free port; port 0 takes one",
+        ) from error
 
 
 @contextlib.contextmanager
@@ -248,23 +264,14 @@ def serving_metrics(folder: Path, address: str) -> Iterator[str]:
 
     InputError where the address cannot be listened at. Nobody is asked who they are.
     """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise InputError.of_value(address, "an address to listen at: HOST:PORT")
+    server = listener(address)
     registry = CollectorRegistry()
     registry.register(RunMetrics(folder))
-    try:
-        server = _server(host.strip("[]"), int(port))
-    except OSError as error:
-        raise InputError(
-            f"metrics cannot be served at {address}: {error.strerror}",
-            "name an address of this host and a free port; port 0 takes one",
-        ) from error
     server.set_app(make_wsgi_app(registry))
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:
-        yield f"http://{host}:{server.server_port}/metrics"
+        yield f"http://{address.rpartition(':')[0]}:{server.server_port}/metrics"
     finally:
         server.shutdown()
         server.server_close()
