@@ -57,6 +57,26 @@ def test_failures_that_cosbench_rounds_away_are_not_stated(tmp_path: Path) -> No
     assert not trial.counts_failures
 
 
+def test_failures_that_cosbenchs_ratio_tells_roughly_are_a_note(tmp_path: Path) -> None:
+    # 99 % of two decimals: 5,969 to 6,031 of some 600,000 failed.
+    many = COSBENCH.replace("594,38016000", "594000,38016000000").replace(
+        "19.8,1267200", "19800,1267200000"
+    )
+    archive = imported("cosbench", [written(tmp_path, "w1.csv", many)])
+    assert not archive.trials[1].counts_failures
+    assert "unknown" not in {row.outcome for row in archive.trials[1].rows}
+    assert "5970 to 6030" in archive.notes[0]
+
+
+def test_an_operation_of_cosbench_that_always_failed_is_not_left_out(tmp_path: Path) -> None:
+    row = "s3-main,write,write,594,38016000,31.1,30.2,30,40,50,60,90,200,19.8,1267200,99%"
+    none = "s3-main,write,write,0,0" + ",N/A" * 8 + ",0,0,N/A"
+    archive = imported("cosbench", [written(tmp_path, "w1.csv", COSBENCH.replace(row, none))])
+    assert not archive.trials[1].counts_failures
+    assert archive.trials[1].phase == "mixed"
+    assert len(archive.notes) == 1
+
+
 def test_the_matrix_of_cosbench_says_its_workers(tmp_path: Path) -> None:
     text = COSBENCH.replace("Byte-Count,", "Byte-Count,Worker-Count,", 1).replace(
         "153600000,", "153600000,8,"
@@ -81,6 +101,12 @@ def test_the_totals_of_hsbench_are_trials_and_its_loops_repetitions(tmp_path: Pa
     assert (trial.phase, trial.counts_failures) == ("get", False)
     assert sum(row.bytes for row in trial.rows) == 4000 * 4096
     assert trial.stated["get"].quantiles_ns == {0.99: 9_000_000}
+
+
+def test_hsbench_counts_failures_of_objects_alone(tmp_path: Path) -> None:
+    """A listing that fails ends its thread, and is no slowdown."""
+    file = written(tmp_path, "out.csv", HSBENCH.replace("PUT", "LIST"))
+    assert not any(trial.counts_failures for trial in imported("hsbench", [file]).trials)
 
 
 @pytest.mark.parametrize("older", ["1,7,1.00,PUT,", "1,0,1.00,PUT,", "0,TOTAL,2.00,PUT,"])
@@ -155,6 +181,17 @@ def test_of_several_iterations_mdtest_prints_the_mean(tmp_path: Path) -> None:
     assert [trial.phase for trial in mdtest.trials] == ["create", "delete"]
     assert mdtest.trials[0].source["min"] == 39_000
     assert len(mdtest.notes) == 1
+
+
+def test_files_that_mdtests_time_limit_left_are_those_of_the_quickest_task(tmp_path: Path) -> None:
+    limit = "Continue stonewall hit min: 90 max: 100 avg: 95.0 \n"
+    stopped = MDTEST.replace("8 tasks, 8000 files\n", f"8 tasks, 8000 files\n{limit}")
+    trial, _ = imported("mdtest", [written(tmp_path, "mdtest.txt", stopped)]).trials
+    assert sum(row.requests for row in trial.rows) == 800
+    assert trial.length_ns == 800 / 40_000 * 10**9
+    several = stopped.replace("(of 1 iterations)", "(of 2 iterations)").replace(limit, limit * 2)
+    with pytest.raises(InputError, match="-W"):
+        imported("mdtest", [written(tmp_path, "several.txt", several)])
 
 
 def test_epochs_of_mlperf_storage_are_repetitions(

@@ -23,39 +23,48 @@ QUANTILES = {0.6: "60%-ResTime", 0.8: "80%-ResTime", 0.9: "90%-ResTime", 0.95: "
 RATE_ROUNDED = 0.005
 """COSBench prints two decimals."""
 
-RATIO_SURE = 10_000
-"""Of fewer requests, a single failure still shows in a ratio of two decimals of a percent."""
+RATIO_ROUNDED = 0.000_05
+"""It prints two decimals of a percent."""
 
 
 def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     """Read tables of workloads; the operations of a stage are a trial."""
-    return ImportedFile(trials=tuple(_trials(path, workload, hints)))
+    notes: list[str] = []
+    trials = tuple(_trials(path, workload, hints, notes))
+    return ImportedFile(trials=trials, notes=notes)
 
 
-def _trials(path: Path, workload: str, hints: Hints) -> Iterator[ImportedTrial]:
+def _trials(path: Path, workload: str, hints: Hints, notes: list[str]) -> Iterator[ImportedTrial]:
     stages: dict[str, list[tuple[FileLine, Mapping[str, str]]]] = {}
     for place, row in _rows(path):
         # A stage that did nothing, as a delay, has a row without numbers.
-        if row["Op-Count"] not in (NONE, "", "0"):
+        if row["Op-Count"] not in (NONE, ""):
             stages.setdefault(row.get("Stage") or row.get("Id") or "", []).append((place, row))
-    if not stages:
+    done = {stage: [line for line in rows if _has_done(line[1])] for stage, rows in stages.items()}
+    if not any(done.values()):
         FileLine(path).refuse("has no operation with requests", reading.TRUNCATED)
     for stage, rows in stages.items():
-        windows = [_window_s(place, row) for place, row in rows]
+        windows = [_window_s(place, row) for place, row in done[stage]]
+        if not windows:
+            continue
         workers = {row.get("Worker-Count", NONE) for _, row in rows}
         threads = workers.pop() if len(workers) == 1 else NONE
         yield trial_of_works(
-            [_work(place, row) for place, row in rows],
+            [_work(place, row, notes) for place, row in rows],
             tool="cosbench",
             workload=f"{workload} {stage}".strip(),
             length_ns=round(max(windows) * 1e9),
             threads=int(threads) if threads.isdecimal() else None,
-            size_bytes=_size([row for _, row in rows]),
+            size_bytes=_size([row for _, row in done[stage]]),
             started_unix_ns=None,
             source={row["Op-Name"]: dict(row) for _, row in rows},
             hints=hints,
             is_measured=not any(row["Op-Name"].split("-")[0] in UNMEASURED for _, row in rows),
         )
+
+
+def _has_done(row: Mapping[str, str]) -> bool:
+    return row["Op-Count"] != "0"
 
 
 def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
@@ -90,7 +99,7 @@ def _window_s(place: FileLine, row: Mapping[str, str]) -> float:
     return seconds
 
 
-def _work(place: FileLine, row: Mapping[str, str]) -> Work:
+def _work(place: FileLine, row: Mapping[str, str], notes: list[str]) -> Work:
     name = row["Op-Name"]
     operation = OPERATIONS.get(name, name)
     count = reading.whole(place, "Op-Count", row["Op-Count"])
@@ -98,23 +107,29 @@ def _work(place: FileLine, row: Mapping[str, str]) -> Work:
     return Work(
         operation=operation,
         requests=count,
-        failed=_failed(place, count, row["Succ-Ratio"]),
+        failed=_failed(place, name, count, row["Succ-Ratio"], notes),
         objects=count if operation in (*MOVING, "delete") else 0,
         bytes=moved if moved and (operation in MOVING or "-" in name) else 0,
         stated=_stated(place, row, count),
     )
 
 
-def _failed(place: FileLine, count: int, ratio: str) -> int | None:
-    """Return how many requests failed beside the good ones, as far as the ratio tells."""
-    if ratio == NONE:
+def _failed(place: FileLine, name: str, count: int, ratio: str, notes: list[str]) -> int | None:
+    """Return how many requests failed beside the good ones; None if the ratio is not that exact."""
+    if not count:
+        notes.append(f"{name} has no good request; how many failed, if any, is not stated")
         return None
-    share = reading.number(place, "Succ-Ratio", ratio.rstrip("%")) / 100
-    if not 0 < share <= 1:
+    share = reading.number(place, "Succ-Ratio", ratio.rstrip("%")) / 100 if ratio != NONE else 0
+    if share > 1:
         place.refuse(f"found {ratio}, expected a share of all", reading.EDITED, "Succ-Ratio")
-    if share == 1:
-        return 0 if count < RATIO_SURE else None
-    return round(count / share - count)
+    if share <= RATIO_ROUNDED:
+        return None
+    least, most = (
+        round(count / min(1, share + off) - count) for off in (RATIO_ROUNDED, -RATIO_ROUNDED)
+    )
+    if least != most and share < 1:
+        notes.append(f"{name}: {least} to {most} requests failed, of which the ratio is rounded")
+    return least if least == most else None
 
 
 def _stated(place: FileLine, row: Mapping[str, str], count: int) -> Stated | None:

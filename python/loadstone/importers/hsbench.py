@@ -1,7 +1,7 @@
 """hsbench: a row for each interval and the total of each mode of a loop, as CSV (-o) or JSON (-j).
 
-Its "MB" are 2^20 bytes. Requests that fail are counted as slowdowns, and are not repeated; the
-number of threads, the size and the start are not written. A GET's times end with the headers.
+Its "MB" are 2^20 bytes. Slowdowns are requests that failed after all repeats of the AWS SDK, whose
+number is not written, nor are threads, the size and the start. A GET's times end with the headers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +24,9 @@ OPERATIONS = {"PUT": "put", "GET": "get", "DEL": "delete", "LIST": "list",
               "BINIT": "create_bucket", "BCLR": "clear_bucket",
               "BDEL": "delete_bucket"}  # fmt: skip
 UNMEASURED = ("BINIT", "BCLR", "BDEL")
+OF_OBJECTS = ("PUT", "GET", "DEL")
+"""Modes whose slowdowns are counted: where others fail, the column has 0."""
+
 COLUMNS = {
     "Loop": "Loop", "Inteval": "IntervalName", "Interval": "IntervalName",
     "Duration(s)": "Seconds", "Mode": "Mode", "Ops": "Ops", "MB/s": "Mbps", "IO/s": "Iops",
@@ -104,8 +107,10 @@ def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints)
             Work(
                 operation=OPERATIONS.get(mode, mode.lower()),
                 requests=requests,
-                failed=reading.whole(place, "Slowdowns", slow) if slow is not None else None,
-                objects=requests if mode in ("PUT", "GET", "DEL") else 0,
+                failed=reading.whole(place, "Slowdowns", slow)
+                if slow is not None and mode in OF_OBJECTS
+                else None,
+                objects=requests if mode in OF_OBJECTS else 0,
                 bytes=round(mebibytes * MEBIBYTE * seconds) if size else 0,
                 stated=Stated(
                     count=requests,

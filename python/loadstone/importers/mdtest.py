@@ -20,6 +20,9 @@ OPERATIONS = {
 _LAUNCHED = re.compile(r"\s*mdtest-(\S+) was launched with (\d+) total task")
 _COMMAND = re.compile(r"\s*Command line used: (.+)")
 _ITEMS = re.compile(r"\s*(\d+) tasks, (\d+) (?:files|directories|file)")
+_STOPPED = re.compile(r"\s*Continue stonewall hit min: \d+ max: (\d+)")
+"""The time limit (-W) ended the creation: each task makes as many files as the quickest has."""
+
 _RATES = re.compile(r"\s*SUMMARY(?: rate\b.*|:)\s*\(of (\d+) iterations\)")
 _TIMES = re.compile(r"\s*SUMMARY time\b")
 _ROW = re.compile(
@@ -48,10 +51,14 @@ def _trials(
     path: Path, text: str, workload: str, hints: Hints, notes: list[str]
 ) -> Iterator[ImportedTrial]:
     tasks = items = iterations = 0
+    stopped: list[int] = []
     for number, line in enumerate(text.split("\n"), start=1):
         place = FileLine(path, number)
         if match := _ITEMS.match(line):
             tasks, items = (reading.whole(place, "tasks", cell) for cell in match.groups())
+            stopped = []
+        elif match := _STOPPED.match(line):
+            stopped.append(reading.whole(place, "max", match[1]))
         elif match := _RATES.match(line):
             iterations = reading.whole(place, "iterations", match[1], smallest=1)
         elif _TIMES.match(line):
@@ -69,16 +76,23 @@ def _trials(
                 place.refuse(
                     "does not state the number of files", 'it has a line "N tasks, M files"'
                 )
+            files = stopped[0] * tasks if stopped and match[1] == "File" else items
+            if stopped and iterations > 1:
+                place.refuse(
+                    "does not state the number of files: the time limit (-W) ended each of"
+                    f" {iterations} iterations after another number",
+                    "run mdtest with -W for one iteration (-i 1) at a time",
+                )
             if iterations > 1:
                 notes.append(
                     f"{path.name}: rates are the means of {iterations} iterations, of which mdtest"
                     " does not print each"
                 )
             yield trial_of_works(
-                [Work(operation=OPERATIONS[match[2]], requests=items, failed=None)],
+                [Work(operation=OPERATIONS[match[2]], requests=files, failed=None)],
                 tool="mdtest",
                 workload=f"{workload} {match[1].lower()} {match[2]}",
-                length_ns=round(items / mean * 1e9),
+                length_ns=round(files / mean * 1e9),
                 threads=tasks,
                 size_bytes=None,
                 started_unix_ns=None,
