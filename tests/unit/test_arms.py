@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from loadstone.campaign.schema.target import Arm
 from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs import arms as arms_module
 from loadstone.execution.programs.arms import ArmServers
 from loadstone.results.leg_log import read_legs
 
@@ -109,6 +111,36 @@ def test_a_server_that_ends_by_itself_is_told_after_the_trial(tmp_path: Path) ->
         arms.check()
     # What it had started is ended with it.
     wait_until(lambda: not is_alive(child))
+
+
+def test_a_stop_command_that_fails_is_logged_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, pids = free_port(), tmp_path / "pids"
+    command = [sys.executable, "-c", SERVER, port, "{data}", pids]
+    words = "no such service"
+    stop = [sys.executable, "-c", f"raise SystemExit({words!r})"]
+    arms = arms_of(tmp_path, command, port, stop=stop)
+    arms.enter(trial(block=1))
+    waits: list[float] = []
+    names = ("monotonic", "clock_gettime_ns")
+    clock = SimpleNamespace(**{name: getattr(time, name) for name in names}, sleep=waits.append)
+    monkeypatch.setattr(arms_module, "time", clock)
+    arms.leave()
+    assert waits == []
+    (leg,) = read_legs(tmp_path / "run")
+    assert leg["stop_failed"].endswith(words)
+    wait_until(lambda: not any(is_alive(int(pid)) for pid in pids.read_text().split()))
+
+
+def test_no_leg_has_its_data_behind_a_link_in_the_run_folder(tmp_path: Path) -> None:
+    port, pids = free_port(), tmp_path / "pids"
+    arms = arms_of(tmp_path, [sys.executable, "-c", SERVER, port, "{data}", pids], port)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run" / "arms").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(TargetError):
+        arms.enter(trial(block=1))
+    assert not any((tmp_path / "elsewhere").iterdir())
 
 
 def test_a_directory_that_is_another_s_is_neither_used_nor_deleted(tmp_path: Path) -> None:

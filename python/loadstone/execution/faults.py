@@ -127,10 +127,9 @@ class FaultCommands:
 
 
 def _failure(name: str, ended: Ended) -> TargetError:
-    how = ended.state if ended.state != "ended" else f"exit code {ended.exit_code}"
     # It had the environment as it is, and a server may print its keys when it starts.
     values = [os.environ[name] for name in secrets.KEPT_FROM_PROGRAMS if name in os.environ]
     text = secrets.hide(ended.tail, values)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     printed = f"; it printed: {'; '.join(lines[-LINES_SHOWN:])}" if lines else ""
-    return TargetError(f"{name.replace('_', '-')}: {how}{printed}", "try the command by hand")
+    return TargetError(f"{name.replace('_', '-')}: {ended.how}{printed}", "try the command by hand")

@@ -12,7 +12,8 @@ LEGS = "legs.jsonl"
 class LegEntry(TypedDict, total=False):
     """One line: which arm's server ran from when to when, what it used, and how it ended.
 
-    `said` is the last that it printed; `used` is what its processes used from start to stop.
+    `said` is the last that it printed; `used` is what its processes used from start to stop;
+    `stop_failed` is how the stop command ended and the last that it printed, where it failed.
     """
 
     arm: str
@@ -25,6 +26,7 @@ class LegEntry(TypedDict, total=False):
     state: str
     exit_code: Whole | None
     said: str
+    stop_failed: str
     started_unix_ns: Whole
     ended_unix_ns: Whole
 

@@ -120,11 +120,15 @@ class ArmServers:
     def _run_stop(self, leg: _Leg) -> None:
         timeout_s = leg.arm.stop_timeout_ns / 1e9
         give_up = time.monotonic() + timeout_s
-        run_programs(
+        (ended,) = run_programs(
             [_words(leg.arm.stop, leg.directory)], timeout_s=timeout_s,
             is_stopped=lambda: False,
             environment=self._environment(leg.arm, leg.directory),
         )  # fmt: skip
+        if not ended.is_good:
+            hidden = secrets.values_in(leg.arm.env, os.environ)
+            leg.entry["stop_failed"] = f"{ended.how}: {secrets.hide(ended.tail, hidden)}"
+            return
         while leg.program.is_running and time.monotonic() < give_up:
             time.sleep(POLL_S)
 
@@ -172,6 +176,11 @@ class ArmServers:
         if not any(DATA in word for word in (*arm.start, *arm.stop)):
             return None, (0, 0)
         parent = self._folder / "arms" if arm.data is None else Path(arm.data)
+        if arm.data is None and parent.is_symlink():
+            raise TargetError(
+                f'arm "{name}": "{parent}" is a symbolic link',
+                "loadstone made no such link: the folder was changed, or comes from somebody else",
+            )
         path = parent.resolve() / f"{self._lead}{self._started:04d}-{name}"
         try:
             if arm.data is None:
@@ -193,7 +202,7 @@ class ArmServers:
         parents = {Path(arm.data or self._folder / "arms") for arm in self._arms.values()}
         names = (path.name for parent in parents for path in parent.glob(f"{self._lead}*"))
         numbers = (name.removeprefix(self._lead).partition("-")[0] for name in names)
-        return max((int(number) for number in numbers if number.isdigit()), default=0)
+        return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
     def _end(self, leg: _Leg) -> None:
         """Reap a server that has ended, log its result, and delete its directory."""

@@ -48,6 +48,11 @@ class Ended:
         """Whether it ended by itself with exit code 0."""
         return self.state == "ended" and self.exit_code == 0
 
+    @property
+    def how(self) -> str:
+        """How it ended, in words."""
+        return self.state if self.state != "ended" else f"exit code {self.exit_code}"
+
 
 class _Tail:
     """The last bytes of a stream."""
