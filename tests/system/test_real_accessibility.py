@@ -8,6 +8,9 @@ import pytest
 
 from loadstone.analysis.accounts import comparison, judged_account
 from loadstone.analysis.accounts.history import trace
+from loadstone.card.table import QUESTIONS
+from loadstone.documents.card import Card, CardRow
+from loadstone.report.formats.card_page import render_cards
 from loadstone.report.formats.comparison_page import render_comparisons
 from loadstone.report.formats.history_page import render_history
 from loadstone.results.store import read_run
@@ -28,7 +31,7 @@ pytestmark = [
 # Found and not imported: the rest of the package is for a browser's driver that is not used here.
 AXE = importlib.util.find_spec("axe_playwright_python")
 OF_KINDS = ("hosts", "script", "queries", "streams", "search", "void by the client")
-PAGES = ("rounds", "sweep", "comparison", "history", "runs", *OF_KINDS)
+PAGES = ("rounds", "sweep", "comparison", "history", "runs", "card", *OF_KINDS)
 DRAWN = "document.documentElement.dataset.drawn"
 
 
@@ -44,12 +47,28 @@ def pages(tmp_path_factory):
         "comparison": render_comparisons([compared], ()),
         "history": render_history(nights, "nightly"),
         "runs": PageRenderer(RunList(folder)).index().body,
+        "card": render_cards([card_of_noes()]),
     }
     made |= {name: page_of(RUNS[name](folder / name)).encode() for name in OF_KINDS}
     assert tuple(made) == PAGES
     for name, content in made.items():
         (folder / f"{name}.html").write_bytes(content)
     return folder
+
+
+def card_of_noes() -> Card:
+    """Return a card with the most words: each answer is a no, with a detail and what it means."""
+    rows: list[CardRow] = [
+        {"group": group, "name": question.name, "question": question.text, "answer": "no",
+         "detail": "412 PreconditionFailed", "means": question.means, "usual": False}
+        for group, questions in QUESTIONS.items()
+        for question in questions
+    ]  # fmt: skip
+    return {
+        "target": "http://store.example.org:9000", "protocol": "S3", "server": "a server",
+        "place": "place", "when": "2026-01-01T00:00:00+00:00", "seconds": 1.5, "requests": 240,
+        "loadstone": "0", "rows": rows,
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +104,13 @@ def test_axe_finds_nothing_wrong(browser, pages, name, width, is_dark):
     assert not browser.messages
 
 
+def test_a_phone_shows_all_of_a_card(browser, pages):
+    browser.open((pages / "card.html").as_uri(), width=390)
+    browser.wait_for(DRAWN)
+    scroll = "document.querySelector('#result-table').parentElement"
+    assert browser.evaluate(f"{scroll}.scrollWidth <= {scroll}.clientWidth")
+
+
 def test_axe_finds_what_is_wrong(browser, pages):
     """The check is no check if it misses a picture without words and grey on grey."""
     browser.open((pages / "history.html").as_uri())
@@ -114,7 +140,7 @@ def test_the_keyboard_skips_to_the_results_and_sorts_them(browser, pages):
     assert browser.evaluate(head) in ("ascending", "descending")
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "card"])
 def test_a_page_prints_its_answer_on_two_sheets(browser, pages, name, tmp_path):
     browser.open((pages / f"{name}.html").as_uri(), media="print", width=794)
     browser.wait_for(DRAWN)
