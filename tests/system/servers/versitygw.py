@@ -8,7 +8,7 @@ from tests.system.servers.install import BIN
 from tests.system.servers.processes import HOST, Processes, answers, free_ports, scratch_directory
 
 ACCESS_KEY = "LOADSTONEACCESSKEY02"
-SECRET_KEY = "loadstone-secret-for-versitygw-0123456789"
+SECRET_KEY = "loadstone-secret-of-the-gateway-0123456789"
 
 
 @contextlib.contextmanager
