@@ -12,6 +12,7 @@ from loadstone.script.compiled import check
 from loadstone.script.converters import find_converter
 from loadstone.script.table import Action
 from loadstone.script.trace import Losses, Traced, TraceOptions, script_of
+from tests.system.command import settled
 
 DATA = Path(__file__).parents[1] / "data"
 WARP = DATA / "importers" / "warp-get.csv.zst"
@@ -152,7 +153,7 @@ def test_the_log_of_a_run_becomes_a_script(
     data, run, made = tmp_path / "data", tmp_path / "run", tmp_path / "made.parquet"
     data.mkdir()
     words = ["bench", "put,get,delete", str(data), "-n", "9", "-t", "2", "--log-requests", "-q"]
-    assert cli.main([*words, "-o", str(run)]) == 0
+    assert settled(cli.main([*words, "-o", str(run)]), capsys.readouterr().err) == 0
     assert cli.main(["script", "convert", "loadstone", str(run), "-o", str(made)]) == 0
     assert cli.main(["script", "check", str(made)]) == 0
     assert "27 actions" in capsys.readouterr().out
