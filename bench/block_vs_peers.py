@@ -261,7 +261,7 @@ def prepared(place: str, folder: Path | None) -> Iterator[Path]:
         yield path
 
 
-def found_peers(wanted: list[str] | None) -> list[str]:
+def installed_peers(wanted: list[str] | None) -> list[str]:
     """Return the peers that are here, and say which are not."""
     if shutil.which("taskset") is None:
         raise SystemExit("error: no taskset on PATH\nhint: apt-get install util-linux")
@@ -290,7 +290,7 @@ def main() -> None:
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this; may be repeated")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
-    peers = found_peers(options.peer)
+    peers = installed_peers(options.peer)
     columns = CPU_COLUMNS if options.at_once else CPU_COLUMNS + RATE_COLUMNS
     table = Table(columns, options.json)
     folders = {"disk": options.disk, "cache": options.disk, "memory": options.memory}

@@ -167,13 +167,13 @@ def test_ctrl_c_ends_a_gate_with_what_is_known_and_it_goes_on(tmp_path: Path) ->
     blocks = [line.partition("/")[0] for line in err.splitlines() if line.startswith("block ")]
     assert blocks[: answer["blocks"]] == [f"block {block}" for block in range(1, len(blocks) + 1)]
     assert blocks
-    assert not is_told_of_trials(err)
+    assert not has_lines_of_trials(err)
     # A gate that has ended keeps its answer for the next; this one has not.
     assert not (run / ANSWER).exists()
     begun = read_run(run)
     resumed = loadstone("ab", "--resume", "-v", *words[1:], environment=KEYS)
     assert resumed.code in ANSWERS, resumed.err
-    assert is_told_of_trials(resumed.err)
+    assert has_lines_of_trials(resumed.err)
     assert resumed.json()["blocks"] == 6
     assert json.loads((run / ANSWER).read_text()) == resumed.json()
     records = {record.id: record for record in read_run(run).records}
@@ -183,7 +183,7 @@ def test_ctrl_c_ends_a_gate_with_what_is_known_and_it_goes_on(tmp_path: Path) ->
     assert not any(record.summary.get("failed") for record in records.values())
 
 
-def is_told_of_trials(err: str) -> bool:
+def has_lines_of_trials(err: str) -> bool:
     return any(line.startswith("[") for line in err.splitlines())
 
 

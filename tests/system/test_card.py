@@ -80,11 +80,11 @@ def test_the_embedded_store_has_its_card_and_nothing_is_left(
 ) -> None:
     finished = card(f"{'swift+' if path else ''}{url}{path}", keys=keys)
     assert finished.code == 0, finished.err
-    golden(f"cards/{golden_name}.json", kept_of(finished.json()))
+    golden(f"cards/{golden_name}.json", golden_part_of(finished.json()))
     assert buckets(url) == []
 
 
-def kept_of(card: dict[str, Any]) -> bytes:
+def golden_part_of(card: dict[str, Any]) -> bytes:
     """Return the parts of a card that a golden file keeps: those that never vary."""
     rows = [
         f"{row['name']}: {row['answer']}" + (f" ({row['detail']})" if row["detail"] else "")

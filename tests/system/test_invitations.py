@@ -289,7 +289,7 @@ def test_an_agent_does_nothing_that_is_no_message_of_a_controller(tmp_path: Path
         msgpack.packb(("leave", msgpack.ExtType(1, packed))),
     ]  # fmt: skip
 
-    async def be_told(attack: bytes) -> str:
+    async def send_attack(attack: bytes) -> str:
         async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             stream = MessageStream(reader, writer)
             welcome = messages.Welcome(unix_ns=time.time_ns())
@@ -313,7 +313,7 @@ def test_an_agent_does_nothing_that_is_no_message_of_a_controller(tmp_path: Path
 
     agent.describe_host()
     for data in attacks:
-        assert agent.INVALID_MESSAGE in asyncio.run(be_told(data))
+        assert agent.INVALID_MESSAGE in asyncio.run(send_attack(data))
     assert not canary.exists()
 
 

@@ -412,7 +412,7 @@ def test_tables_whose_load_was_cut_off_are_gone_on_with(tmp_path: Path, made: Pa
     changed.write_bytes(bytes(changed.stat().st_size))
     half.write_bytes(half.read_bytes()[:-1])
     at = whole.stat().st_mtime_ns
-    site_customize = LOOKED_AT.replace("FILE", str(whole)).replace("SEEN", str(tmp_path / "seen"))
+    site_customize = NOTES_MTIME.replace("FILE", str(whole)).replace("SEEN", str(tmp_path / "seen"))
     (tmp_path / "sitecustomize.py").write_text(site_customize)
     finished = loadstone(
         "run", file, "-o", tmp_path / "run", "--resume",
@@ -431,15 +431,15 @@ def test_tables_whose_load_was_cut_off_are_gone_on_with(tmp_path: Path, made: Pa
     assert list((tmp_path / "data").iterdir()) == []
 
 
-LOOKED_AT = """
+NOTES_MTIME = """
 import os
 from loadstone.engines.duckdb_engine import DuckDb
 run = DuckDb.run
-def looked_at(self, query):
+def noting(self, query):
     if os.path.exists("FILE"):
         open("SEEN", "w").write(str(os.stat("FILE").st_mtime_ns))
     return run(self, query)
-DuckDb.run = looked_at
+DuckDb.run = noting
 """
 
 

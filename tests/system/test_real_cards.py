@@ -13,7 +13,7 @@ import pytest
 from loadstone.card.table import QUESTIONS
 from tests.system.command import loadstone
 from tests.system.servers import ceph, light_s3, swift
-from tests.system.test_card import kept_of
+from tests.system.test_card import golden_part_of
 
 pytestmark = pytest.mark.real
 
@@ -47,7 +47,7 @@ def check_card(
             break
     left_out = {*unsteady, *undecided}
     card["rows"] = [row for name, row in rows.items() if name not in left_out]
-    golden(f"cards/{name}.json", kept_of(card))
+    golden(f"cards/{name}.json", golden_part_of(card))
 
 
 def check_s3_card(

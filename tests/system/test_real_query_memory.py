@@ -65,7 +65,7 @@ def read_within(file: Path, limit: int) -> dict[str, Any]:
     return result
 
 
-def limit_found(result: dict[str, Any]) -> str:
+def limit_named(result: dict[str, Any]) -> str:
     seconds = result["time_ns"] / 1e9
     memory = QueryMemory(
         stalled=result["memory_stall_ns"] / result["time_ns"],
@@ -86,8 +86,8 @@ def test_pages_that_do_not_fit_are_memory_and_pages_that_do_are_not(tmp_path: Pa
     short, ample = read_within(file, 18 * MIB), read_within(file, 256 * MIB)
     assert short["major_faults"] > 1000
     assert ample["major_faults"] < 100
-    assert limit_found(short) == "memory"
-    assert limit_found(ample) != "memory"
+    assert limit_named(short) == "memory"
+    assert limit_named(ample) != "memory"
 
 
 def test_an_engine_that_the_kernel_ends_for_its_memory_is_said_to_be_short_of_it(

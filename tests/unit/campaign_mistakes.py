@@ -23,10 +23,10 @@ def names(text: str | None, *facts: str) -> bool:
     return text is not None and all(fact in text for fact in facts)
 
 
-def is_told(mistakes: Iterable[Mistake | KeyMistake], key: str, *facts: str) -> bool:
+def is_reported(mistakes: Iterable[Mistake | KeyMistake], key: str, *facts: str) -> bool:
     """Return whether there is one mistake, at a key, and its text names these facts.
 
-    What was found stands before an arrow, what may stand there behind it, and a hint follows.
+    The text is the actual value, an arrow, the allowed ones, and the hint.
     """
     (mistake,) = mistakes
     place = mistake.key if isinstance(mistake, Mistake) else ".".join(map(str, mistake.path))

@@ -22,7 +22,7 @@ from loadstone.campaign.schema.phase import Phase
 from loadstone.documents.mix import DELETES, WRITES_WHOLE
 from loadstone.errors import InputError
 from loadstone.published import LAYOUTS
-from tests.unit.campaign_mistakes import is_told, names
+from tests.unit.campaign_mistakes import is_reported, names
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -196,7 +196,7 @@ def test_a_load_is_closed_or_open_and_nothing_between() -> None:
 def test_a_phase_whose_keys_do_not_fit_together_is_refused(
     phase: dict[str, Any], facts: tuple[str, ...]
 ) -> None:
-    assert is_told(refused(Phase, phase), *facts)
+    assert is_reported(refused(Phase, phase), *facts)
 
 
 def test_two_phases_with_one_name_are_refused() -> None:
@@ -227,7 +227,7 @@ def test_two_phases_with_one_name_are_refused() -> None:
 def test_a_campaign_whose_keys_do_not_fit_together_is_refused(
     change: dict[str, Any], facts: tuple[str, ...]
 ) -> None:
-    assert is_told(refused(Campaign, {**WHOLE, **change}), *facts)
+    assert is_reported(refused(Campaign, {**WHOLE, **change}), *facts)
 
 
 def test_labels_of_the_table_of_clients_may_name_their_kinds() -> None:

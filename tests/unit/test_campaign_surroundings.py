@@ -16,7 +16,7 @@ from loadstone.campaign.schema.hook import Hook
 from loadstone.campaign.schema.target_probe import TargetProbes
 from loadstone.errors import CampaignError, InputError, Mistake
 from tests.unit.campaign_drivers import DRIVERS
-from tests.unit.campaign_mistakes import is_told
+from tests.unit.campaign_mistakes import is_reported
 from tests.unit.test_campaign_schema import allowed
 from tests.unit.test_campaign_schema import refused as mistakes_of
 
@@ -229,11 +229,11 @@ def test_ceilings_stand_before_the_trials_behind_them_or_before_each_block() -> 
 def test_a_ceiling_whose_keys_do_not_fit_together_is_refused(
     ceiling: dict[str, Any], facts: tuple[str, ...]
 ) -> None:
-    assert is_told(mistakes_of(Ceiling, ceiling), *facts)
+    assert is_reported(mistakes_of(Ceiling, ceiling), *facts)
 
 
 def test_a_kind_of_ceiling_that_is_misspelt_is_told_with_the_one_meant() -> None:
-    assert is_told(
+    assert is_reported(
         mistakes("ceilings: [{kind: netwrok}]"), "ceilings.0.kind", '"netwrok" ->', '"network"?'
     )
 
@@ -253,7 +253,7 @@ def test_a_kind_of_ceiling_that_is_misspelt_is_told_with_the_one_meant() -> None
 def test_a_hook_whose_keys_do_not_fit_together_is_refused(
     hook: dict[str, Any], facts: tuple[str, ...]
 ) -> None:
-    assert is_told(mistakes_of(Hook, hook), *facts)
+    assert is_reported(mistakes_of(Hook, hook), *facts)
 
 
 def test_a_hook_is_for_the_trials_that_its_filters_name() -> None:
@@ -297,7 +297,7 @@ def test_a_hook_is_for_the_trials_that_its_filters_name() -> None:
 def test_a_name_that_is_nowhere_in_the_campaign_is_told_with_its_place(
     text: str, facts: tuple[str, ...]
 ) -> None:
-    assert is_told(mistakes(text), *facts)
+    assert is_reported(mistakes(text), *facts)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_a_name_that_is_nowhere_in_the_campaign_is_told_with_its_place(
 def test_a_probe_whose_keys_do_not_fit_together_is_refused(
     probes: dict[str, Any], facts: tuple[str, ...]
 ) -> None:
-    assert is_told(mistakes_of(TargetProbes, probes), *facts)
+    assert is_reported(mistakes_of(TargetProbes, probes), *facts)
     assert "abc" not in allowed(TargetProbes, probes)
 
 

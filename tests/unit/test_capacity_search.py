@@ -216,7 +216,7 @@ def stalled(load: float, stage: search.Stage) -> search.SearchTrial:
     return search.SearchTrial(load=load, duration_s=60, stage=stage, is_good=False, is_stalled=True)
 
 
-def found_by_a_client_that_stands_still(*, is_told: bool) -> search.FoundCapacity:
+def searched_by_a_client_that_stands_still(*, is_reported: bool) -> search.FoundCapacity:
     """Search for 900 where every second trial is spoiled, and the client knows or does not."""
     trials: list[search.SearchTrial] = []
     while isinstance(step := search.next_step(GOAL, trials, BETWEEN), search.Measure):
@@ -227,7 +227,7 @@ def found_by_a_client_that_stands_still(*, is_told: bool) -> search.FoundCapacit
                 duration_s=step.duration_s,
                 stage=step.stage,
                 is_good=step.load <= 900 and not is_still,
-                is_stalled=is_told and is_still,
+                is_stalled=is_reported and is_still,
             )
         )
     assert step.trials == len(trials)
@@ -235,11 +235,11 @@ def found_by_a_client_that_stands_still(*, is_told: bool) -> search.FoundCapacit
 
 
 def test_a_client_that_stands_still_in_every_second_trial_finds_the_limit_all_the_same() -> None:
-    result = found_by_a_client_that_stands_still(is_told=True)
+    result = searched_by_a_client_that_stands_still(is_reported=True)
     assert result.is_confirmed
     assert result.lower is not None
     assert 0.99 * 900 <= result.lower <= 900
-    misled = found_by_a_client_that_stands_still(is_told=False)
+    misled = searched_by_a_client_that_stands_still(is_reported=False)
     assert not misled.is_confirmed or misled.lower is None or misled.lower < 0.9 * 900
 
 
@@ -251,7 +251,7 @@ def test_a_client_that_always_stands_still_is_believed_in_the_end() -> None:
     assert search.counted(others) == ()
 
 
-def answered_by_a_client_that_stands_still_above(
+def searched_by_a_client_that_stands_still_above(
     load: float, *, goal: search.Goal = GOAL, times: float = math.inf
 ) -> search.FoundCapacity:
     """Search where trials above a load are bad, the first few at each of them because the client
@@ -274,11 +274,11 @@ def answered_by_a_client_that_stands_still_above(
 
 
 def test_a_client_that_always_stands_still_confirms_no_failure() -> None:
-    result = answered_by_a_client_that_stands_still_above(0)
+    result = searched_by_a_client_that_stands_still_above(0)
     assert (result.lower, result.upper, result.is_confirmed) == (None, 10, False)
     assert (result.end, result.is_doubted) == ("lowest fails", True)
     # What held was seen to hold; of what fails the client may be the cause.
-    result = answered_by_a_client_that_stands_still_above(900)
+    result = searched_by_a_client_that_stands_still_above(900)
     assert result.is_confirmed
     assert result.lower is not None
     assert 0.99 * 900 <= result.lower <= 900
@@ -287,13 +287,13 @@ def test_a_client_that_always_stands_still_confirms_no_failure() -> None:
 
 
 def test_a_bound_is_not_doubted_where_trials_missed_it_with_the_client_well() -> None:
-    result = answered_by_a_client_that_stands_still_above(900, times=search.STALLED_MAX + 1)
+    result = searched_by_a_client_that_stands_still_above(900, times=search.STALLED_MAX + 1)
     assert (result.end, result.is_doubted) == ("confirmed", False)
 
 
 def test_a_search_that_gives_up_doubts_what_only_spoiled_trials_missed() -> None:
     goal = dataclasses.replace(GOAL, trials_max=40)
-    result = answered_by_a_client_that_stands_still_above(900, goal=goal)
+    result = searched_by_a_client_that_stands_still_above(900, goal=goal)
     assert result.upper is not None
     assert (result.is_confirmed, result.is_doubted) == (False, True)
     assert (result.end, result.trials) == ("gave up", 40)

@@ -326,7 +326,7 @@ def test_gets_of_objects_whose_put_failed_are_told_apart(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "failed", "is_told"),
+    ("wrong", "failed", "is_reported"),
     [
         ({"corrupt": 30}, 30, True),
         ({"corrupt": 29}, 29, False),
@@ -338,10 +338,10 @@ def test_gets_of_objects_whose_put_failed_are_told_apart(
     ],
 )
 def test_reads_of_what_somebody_else_wrote_are_told_with_what_to_do(
-    wrong: dict[str, int], failed: int, is_told: bool
+    wrong: dict[str, int], failed: int, is_reported: bool
 ) -> None:
     line = progress.ending(summary(failed=failed, mismatches=wrong))
-    assert ("verify: 0" in line) is is_told
+    assert ("verify: 0" in line) is is_reported
 
 
 def lines_of(screen: live_screen.LiveScreen, width: int) -> list[str]:

@@ -95,7 +95,7 @@ def test_a_layer_is_slower_than_what_carries_it_or_it_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value_and_unit", "other", "is_told"),
+    ("value_and_unit", "other", "is_reported"),
     [
         ((500, "MB/s"), (1.2, "GB/s"), True),
         ((500, "MB/s"), (0.5, "GB/s"), False),
@@ -105,14 +105,14 @@ def test_a_layer_is_slower_than_what_carries_it_or_it_is_said() -> None:
     ],
 )
 def test_two_values_are_held_against_each_other_in_any_unit_of_rates(
-    value_and_unit: tuple[float, str], other: tuple[float, str], *, is_told: bool
+    value_and_unit: tuple[float, str], other: tuple[float, str], *, is_reported: bool
 ) -> None:
     stated = tuple(
         Statement(quantity="SSD", value=value, unit=unit, place="p")
         for value, unit in (value_and_unit, other)
     )
     made = account([measurement(1.0)], statements=stated)
-    assert ("contradicting-statements" in rules(made)) == is_told
+    assert ("contradicting-statements" in rules(made)) == is_reported
     limits_ = tuple(
         replace(each, per="node", count=n) for each, n in zip(stated, (1, 4), strict=True)
     )
@@ -126,16 +126,16 @@ def test_one_device_with_two_speeds_is_told_and_two_devices_are_not() -> None:
     disk = KnownCeiling(resource="device", name="sda", bytes_per_s=500e6, text="500 MB/s")
     rate = measurement(90e6, metric=BYTE_RATE)
 
-    def is_told(*ceilings: KnownCeiling, run: str = "") -> bool:
+    def is_reported(*ceilings: KnownCeiling, run: str = "") -> bool:
         made = account([rate], ceilings=ceilings, run=run)
         return "contradicting-ceilings" in rules(made)
 
     twice = replace(disk, bytes_per_s=230e6, text="230 MB/s")
-    assert is_told(disk, twice)
-    assert not is_told(disk, replace(twice, name="sdb"))
-    assert not is_told(replace(disk, bounds="read"), replace(twice, bounds="write"))
-    assert not is_told(disk, replace(disk, bytes_per_s=520e6))
-    assert not is_told(disk, twice, run="r")
+    assert is_reported(disk, twice)
+    assert not is_reported(disk, replace(twice, name="sdb"))
+    assert not is_reported(replace(disk, bounds="read"), replace(twice, bounds="write"))
+    assert not is_reported(disk, replace(disk, bytes_per_s=520e6))
+    assert not is_reported(disk, twice, run="r")
     # What a text says of it counts, too; of a device with a speed each way it may be either.
     statements = (Statement(quantity="sda", value=1.84, unit="Gbit/s", place="text"),)
     made = account([rate], ceilings=(disk,), statements=statements)
@@ -164,41 +164,41 @@ def test_a_multiple_in_words_is_read(words: str, multiple: float | None) -> None
 
 
 def test_words_that_miss_their_numbers_by_a_tenth_are_told() -> None:
-    def is_told(words: str, value: float) -> bool:
+    def is_reported(words: str, value: float) -> bool:
         ratio = StatedRatio(words=words, value=value, base=100.0, unit="MB/s", place="p")
         return "ratio-in-words" in rules(account([measurement(1.0)], ratios=(ratio,)))
 
-    assert not is_told("almost twice", 188.0)
-    assert is_told("almost twice", 170.0)
-    assert is_told("half", 62.0)
-    assert not is_told("somewhat more", 170.0)
+    assert not is_reported("almost twice", 188.0)
+    assert is_reported("almost twice", 170.0)
+    assert is_reported("half", 62.0)
+    assert not is_reported("somewhat more", 170.0)
     # A bound is no estimate: it is passed on one side only.
-    assert not is_told("more than twice", 260.0)
-    assert is_told("more than twice", 180.0)
-    assert not is_told("less than half", 30.0)
-    assert is_told("less than half", 60.0)
+    assert not is_reported("more than twice", 260.0)
+    assert is_reported("more than twice", 180.0)
+    assert not is_reported("less than half", 30.0)
+    assert is_reported("less than half", 60.0)
     # "Slower" is said of rates that fall and of times that rise.
-    assert not is_told("five times slower", 20.0)
-    assert not is_told("five times slower", 500.0)
-    assert is_told("five times slower", 300.0)
-    assert is_told("five times", 20.0)
+    assert not is_reported("five times slower", 20.0)
+    assert not is_reported("five times slower", 500.0)
+    assert is_reported("five times slower", 300.0)
+    assert is_reported("five times", 20.0)
 
 
 def test_threads_that_are_all_and_fewer_at_once_are_told() -> None:
-    def is_told(*loads: StatedLoad) -> bool:
+    def is_reported(*loads: StatedLoad) -> bool:
         return "threads-and-cores" in rules(account([measurement(1.0)], loads=loads))
 
     every = StatedLoad(threads=16, share="all", place="p")
-    assert not is_told(every, StatedLoad(threads=12, share="fewer", place="q"))
-    assert is_told(every, StatedLoad(threads=20, share="fewer", place="q"))
-    assert is_told(every, StatedLoad(threads=24, share="all", place="q"))
-    assert not is_told(replace(every, available=16))
-    assert is_told(replace(every, available=32))
-    assert is_told(StatedLoad(threads=8, share="fewer", place="p", available=8))
+    assert not is_reported(every, StatedLoad(threads=12, share="fewer", place="q"))
+    assert is_reported(every, StatedLoad(threads=20, share="fewer", place="q"))
+    assert is_reported(every, StatedLoad(threads=24, share="all", place="q"))
+    assert not is_reported(replace(every, available=16))
+    assert is_reported(replace(every, available=32))
+    assert is_reported(StatedLoad(threads=8, share="fewer", place="p", available=8))
 
 
 @pytest.mark.parametrize(
-    ("objects", "size", "operation", "is_told"),
+    ("objects", "size", "operation", "is_reported"),
     [
         (200, 8192, "get", True),
         (200, 2**20, "get", False),
@@ -210,15 +210,15 @@ def test_threads_that_are_all_and_fewer_at_once_are_told() -> None:
     ],
 )
 def test_reads_that_a_cache_holds_are_told(
-    objects: int, size: int, operation: str, *, is_told: bool
+    objects: int, size: int, operation: str, *, is_reported: bool
 ) -> None:
     of_size = measurement(9000.0, operation=operation, parameters={"size": size, "threads": 4})
     made = account([of_size], disclosure=Disclosure(dataset_objects=objects))
-    assert ("working-set" in rules(made)) == is_told
+    assert ("working-set" in rules(made)) == is_reported
 
 
 def test_two_spreads_of_the_same_trials_agree_as_far_as_their_digits_tell() -> None:
-    def is_told(spread_of_megabytes: float) -> bool:
+    def is_reported(spread_of_megabytes: float) -> bool:
         cells = []
         for threads, rate in ((2, 20.0), (4, 41.0), (8, 83.0), (16, 150.0)):
             given = {"parameters": {"size": 2**20, "threads": threads}}
@@ -230,14 +230,14 @@ def test_two_spreads_of_the_same_trials_agree_as_far_as_their_digits_tell() -> N
             )
         return "contradicting-spread" in rules(account(cells))
 
-    assert not is_told(15.0)
-    assert not is_told(14.0)
-    assert is_told(3.0)
-    assert is_told(60.0)
+    assert not is_reported(15.0)
+    assert not is_reported(14.0)
+    assert is_reported(3.0)
+    assert is_reported(60.0)
 
 
 def test_one_cell_alone_shows_that_its_two_spreads_are_not_of_one_kind() -> None:
-    def is_told(size: int | None) -> bool:
+    def is_reported(size: int | None) -> bool:
         given = {"parameters": {"size": size, "threads": 3}}
         cells = [
             measurement(40.0, text="40.0", spread=4.0, **given),
@@ -245,9 +245,9 @@ def test_one_cell_alone_shows_that_its_two_spreads_are_not_of_one_kind() -> None
         ]
         return "contradicting-spread" in rules(account(cells))
 
-    assert is_told(10**6)
+    assert is_reported(10**6)
     # Requests of several sizes have spreads of their own.
-    assert not is_told(None)
+    assert not is_reported(None)
 
 
 def held_out(*, is_flawed: bool) -> Account:

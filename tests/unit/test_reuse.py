@@ -83,7 +83,7 @@ def test_objects_beside_those_of_others_are_found_again() -> None:
     assert dataset["object_prefix"] == f"bench-{run[:8]}-"
 
 
-def plan_on_kept(phases: str) -> Plan:
+def plan_on_reused(phases: str) -> Plan:
     campaign = parse_campaign(
         "name: test\n" + TEXT.replace("[get]", phases).replace("prepare: never\n", ""),
         drivers=DRIVERS,
@@ -93,9 +93,9 @@ def plan_on_kept(phases: str) -> Plan:
 
 
 def test_what_a_phase_deletes_of_kept_objects_no_later_phase_reads() -> None:
-    assert len(plan_on_kept("[get, delete]").trials) == 2
+    assert len(plan_on_reused("[get, delete]").trials) == 2
     with pytest.raises(CampaignError):
-        plan_on_kept("[delete, get]")
+        plan_on_reused("[delete, get]")
 
 
 def test_how_a_run_left_its_datasets_is_told_from_what_it_did() -> None:

@@ -98,7 +98,7 @@ def test_a_screen_keeps_colours_and_nothing_else_that_steers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log_ins", "took_s", "lasted_s", "is_told"),
+    ("log_ins", "took_s", "lasted_s", "is_reported"),
     [
         (0, 0, 60, False),
         (1, 0.1, 60, False),
@@ -109,17 +109,17 @@ def test_a_screen_keeps_colours_and_nothing_else_that_steers() -> None:
     ],
 )
 def test_log_ins_that_have_a_share_in_the_numbers_are_told(
-    log_ins: int, took_s: float, lasted_s: float, is_told: bool
+    log_ins: int, took_s: float, lasted_s: float, is_reported: bool
 ) -> None:
     times = {"iteration": 1, "start_ns": 0, "measure_start_ns": 0}
     times |= {"measure_end_ns": round(lasted_s * 1e9), "end_ns": round(lasted_s * 1e9)}
     summary = {"log_ins": log_ins, "log_ins_ns": round(took_s * 1e9), "iterations": [times]}
     record = Record(trial={"id": "0001", "measured": False}, summary=summary)
-    assert ("LOG_INS" in label_trial(record)) is is_told
+    assert ("LOG_INS" in label_trial(record)) is is_reported
 
 
 @pytest.mark.parametrize(
-    ("operation", "verify", "driver", "is_told"),
+    ("operation", "verify", "driver", "is_reported"),
     [
         ("get", 0, "s3", True),
         ("get", 0.01, "s3", False),
@@ -128,8 +128,8 @@ def test_log_ins_that_have_a_share_in_the_numbers_are_told(
     ],
 )
 def test_reads_that_nobody_checked_are_told(
-    operation: str, verify: float, driver: str, is_told: bool
+    operation: str, verify: float, driver: str, is_reported: bool
 ) -> None:
     trial = {"id": "0001", "measured": True, "verify": verify, "target": {"driver": driver}}
     trial["mix"] = [{"operation": operation, "weight": 1.0}]
-    assert ("UNCHECKED" in label_trial(Record(trial=trial, summary={}))) is is_told
+    assert ("UNCHECKED" in label_trial(Record(trial=trial, summary={}))) is is_reported

@@ -87,12 +87,12 @@ class Guest:
         return ScriptResult(int(code.read_text()), out.read_text(), err.read_text())
 
     def _wait_for(self, what: str, file: Path, outputs: Sequence[Path]) -> None:
-        """Wait until a file is there, as long as something is being said."""
+        """Wait until a file is there, as long as its outputs grow."""
 
-        def said_bytes() -> list[int]:
+        def output_bytes() -> list[int]:
             return [path.stat().st_size for path in outputs if path.exists()]
 
-        self.processes.wait_for(what, file.exists, HANGS_AFTER_S, said_bytes)
+        self.processes.wait_for(what, file.exists, HANGS_AFTER_S, output_bytes)
 
     def _command(self, archive: Path) -> list[str | Path]:
         # Emulation on as many threads as the guest has processors; no more than that of the host.
