@@ -89,19 +89,11 @@ def ratio_rows(compared: Comparison, place: int) -> list[dict[str, object]]:
     return [_drawn(_case(compared, case, place)) for case in compared.comparisons]
 
 
+DRAWN = ("name", "pair", "ratio", "low", "high", "verdict", "kind", "words", "a", "b")
+
+
 def _drawn(case: ComparedCase) -> dict[str, object]:
-    return {
-        "name": case.name,
-        "pair": case.pair,
-        "ratio": case.ratio,
-        "low": case.low,
-        "high": case.high,
-        "verdict": case.verdict,
-        "kind": case.kind,
-        "words": case.words,
-        "a": case.a,
-        "b": case.b,
-    }
+    return {name: getattr(case, name) for name in DRAWN}
 
 
 def _pair(compared: Comparison, place: int, *, is_control: bool) -> ComparedPair:

@@ -9,7 +9,9 @@ from loadstone.analysis import Findings
 from loadstone.analysis.standards.standard import declare, disclosure, statements_of
 from loadstone.report.options import Options
 from loadstone.report.result_words import NOT_KNOWN
+from loadstone.report.tables.cards import card_tables
 from loadstone.report.tables.layout import Column, Table, texts
+from loadstone.report.tables.nodes import node_tables
 from loadstone.results.record import Run
 
 
@@ -24,6 +26,18 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     mistakes = [asdict(mistake) for mistake in findings.mistakes]
     writer.dump({**disclosure(run, findings), "mistakes": mistakes}, stream)
     return stream.getvalue()
+
+
+def disclosure_tables(run: Run, findings: Findings) -> tuple[Table, ...]:
+    """Return the tables that close a report: the standard, mistakes, statements, cards, nodes."""
+    tables = (
+        standard_table(run, findings),
+        mistakes_table(findings),
+        statements_table(run),
+        *card_tables(run.manifest),
+        *node_tables(run.manifest.get("nodes") or {}),
+    )
+    return tuple(table for table in tables if table is not None and table.rows)
 
 
 def standard_table(run: Run, findings: Findings) -> Table:

@@ -24,7 +24,7 @@ from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.rules import find_rule, limit_in_words
 from loadstone.analysis.standards.standard import plan_hash
 from loadstone.report.answer import read_back_lines, summary_words
-from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
+from loadstone.report.formats.disclosure import disclosure_tables
 from loadstone.report.formats.queries_page import query_data, render_queries
 from loadstone.report.next_step import next_step
 from loadstone.report.opening import sentences_of
@@ -34,7 +34,6 @@ from loadstone.report.pages.frame import render_page
 from loadstone.report.pages.result_rows import result_table
 from loadstone.report.result_words import evidence_words, notes_below
 from loadstone.report.tables.capacity import capacity_table, steps_table
-from loadstone.report.tables.cards import card_tables
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
 from loadstone.report.tables.contention import contention_table
 from loadstone.report.tables.hosts import agents_table, hosts_table
@@ -50,7 +49,6 @@ from loadstone.report.tables.layout import (
     trials_table,
 )
 from loadstone.report.tables.markdown_tables import Piece, pieces_of
-from loadstone.report.tables.nodes import node_tables
 from loadstone.report.tables.observations import observation_tables
 from loadstone.report.tables.replays import replays_table
 from loadstone.report.tables.script_actions import actions_table, groups_table
@@ -110,13 +108,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         ),
         reasons=reasons_of(findings),
         absent=tuple(sorted(_absent(findings))),
-        disclosure=_present(
-            standard_table(run, findings),
-            mistakes_table(findings),
-            statements_table(run),
-            *card_tables(run.manifest),
-            *node_tables(run.manifest.get("nodes") or {}),
-        ),
+        disclosure=disclosure_tables(run, findings),
         facts=_facts(run),
         host=_flat(run.manifest.get("host") or {}),
         campaign_file=run.manifest.get("campaign_file") or "",

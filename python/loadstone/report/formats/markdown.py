@@ -4,16 +4,14 @@ import re
 from collections.abc import Sequence
 
 from loadstone.analysis import Findings
-from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
+from loadstone.report.formats.disclosure import disclosure_tables
 from loadstone.report.opening import STANDINGS, opening
 from loadstone.report.options import Options
 from loadstone.report.tables.capacity import steps_table
-from loadstone.report.tables.cards import card_tables
 from loadstone.report.tables.ceilings import hooks_table, target_table
 from loadstone.report.tables.in_order import measured_tables
 from loadstone.report.tables.interventions import intervention_table, verdict_table
 from loadstone.report.tables.layout import Table, trials_table
-from loadstone.report.tables.nodes import node_tables
 from loadstone.report.tables.observations import observation_tables
 from loadstone.results.record import Run
 
@@ -39,19 +37,10 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         trials_table(findings),
         target_table(findings),
         hooks_table(findings),
+        *disclosure_tables(run, findings),
     )
     for table in tables:
         if table is not None and table.rows:
-            blocks += table_blocks(table)
-    closing = (
-        standard_table(run, findings),
-        mistakes_table(findings),
-        statements_table(run),
-        *card_tables(run.manifest),
-        *node_tables(run.manifest.get("nodes") or {}),
-    )
-    for table in closing:
-        if table is not None:
             blocks += table_blocks(table)
     if findings.findings:
         blocks.append("## What to know")

@@ -8,13 +8,12 @@ from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.answers.headline import Tile
 from loadstone.analysis.cells.queries import QueryResults, ratio_of
 from loadstone.report.answer import summary_words
-from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
+from loadstone.report.formats.disclosure import disclosure_tables
 from loadstone.report.next_step import next_step
 from loadstone.report.opening import sentences_of
 from loadstone.report.pages.frame import render_page
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table
 from loadstone.report.tables.layout import errors_table, trials_table
-from loadstone.report.tables.nodes import node_tables
 from loadstone.report.tables.query_results import (
     DERIVED,
     answers_cell,
@@ -32,10 +31,7 @@ def render_queries(run: Run, findings: Findings, results: QueryResults) -> bytes
         errors_table(findings),
         trials_table(findings),
         hooks_table(findings),
-        standard_table(run, findings),
-        mistakes_table(findings),
-        statements_table(run),
-        *node_tables(run.manifest.get("nodes") or {}),
+        *disclosure_tables(run, findings),
     )
     answer = answer_of(findings)
     host = run.manifest.get("host") or {}
