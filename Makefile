@@ -332,6 +332,7 @@ wheel: $(STAMPS)/maturin | tools ## build a wheel that installs without a compil
 		CFLAGS="$(addprefix -ffile-prefix-map=,$(REMAPPED))" \
 		$(BIN)/maturin build --release --strip --locked --zig --compatibility $(PLATFORM) \
 		--target $(ARCHITECTURE)-unknown-linux-$(LIBC) --target-dir target/wheel --out $(WHEELS))
+	@$(BIN)/python -m tests.docs.portable_wheel $(WHEELS)/loadstone-$(VERSION)-*$(PLATFORM)*_$(ARCHITECTURE).whl
 	@ls $(WHEELS)/*$(PLATFORM)*_$(ARCHITECTURE).whl
 
 # All of a release but its upload, from a commit, whose time the files bear. The targets of Rust must be installed:
