@@ -60,6 +60,10 @@ def test_versions_leave_the_dataset_as_full_as_it_was() -> None:
         (f"{{mix: {{{STEPS}}}, part_size: 5MiB, ended_twice: 2}}", r"phases\.0\.ended_twice: "),
         ("{mix: {get: 1, put: 1}, part_order: shuffled}", r"phases\.0\.part_order: "),
         ("{mix: {versioned_put: 1, delete_version: 2}}", r"phases\.0\.mix\.delete_version: "),
+        # The first iteration would end all uploads.
+        ("{op: complete_upload, iterations: 2}", r"phases\.0\.iterations: found 2,"),
+        ("{op: abort_upload, iterations: 2}", r"phases\.0\.iterations: found 2,"),
+        ("{op: complete_upload, warm_up: 1s}", r"phases\.0\.warm_up: "),
     ],
 )
 def test_a_phase_that_cannot_be_is_refused(phase: str, place: str) -> None:

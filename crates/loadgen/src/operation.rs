@@ -271,9 +271,9 @@ operations! {
     ListUploads, "list_uploads", "list one page of uploads",
         Bucket, None, None, false, false, true, Always, ["page_keys", "prefix"], [];
     CompleteUpload, "complete_upload", "make an object of the parts of an upload",
-        Block, Puts, None, false, false, true, Always, [], BEGIN;
+        Block, Puts, None, false, false, true, Never, [], BEGIN;
     AbortUpload, "abort_upload", "give up an upload and its parts",
-        Block, None, None, false, false, true, Always, [], BEGIN;
+        Block, None, None, false, false, true, Never, [], BEGIN;
     PresignedGet, "presigned_get", "read a whole object by a signed URL",
         Object, None, Read, true, false, true, Always, [], [];
     PresignedPut, "presigned_put", "write a whole object by a signed URL",
