@@ -344,6 +344,41 @@ def test_contention_objects_of_others_and_pushed_metrics_tell_nothing(
     assert not cage.problems, cage.problems[:5]
 
 
+class KeyParrot(Parrot):
+    """Sends back a customer's key to each request that carries one, as it came and decoded."""
+
+    def __call__(self, exchange: Exchange) -> bool:
+        if exchange.request.header("x-amz-server-side-encryption-customer-key") is None:
+            return False
+        self.reads += 1
+        self.echo(exchange, "400 No")
+        return True
+
+
+def test_a_customers_key_is_told_neither_in_base64_nor_decoded(
+    cage: Cage, store_port: int, tmp_path: Path
+) -> None:
+    key, file = "canary-crate/7e19d04b6ac258f3<&>", tmp_path / "key"
+    encoded = base64.b64encode(key.encode()).decode()
+    file.write_text(encoded)
+    cage.secrets |= {key, encoded}
+    parrot = KeyParrot(cage, key, encoded)
+    settings = ["server_encryption=customer", "customer_key_over_http=true"]
+    settings.append(f"customer_key={{file: {file}}}")
+    flags = [word for setting in settings for word in ("--target-set", setting)]
+    folder = tmp_path / "run"
+    with hostile(store_port, parrot) as server:
+        target = f"s3+{server.url}"
+        put = loadstone(
+            cage, "bench", "put", target, *SMALL, *flags, "--log-requests", "-o", folder
+        )
+        loadstone(cage, "card", target, *flags)
+    assert put.code == 1
+    assert parrot.reads > 0
+    cage.check_folder(folder)
+    assert not cage.problems, cage.problems[:5]
+
+
 @pytest.mark.parametrize("path", ["/auth/v1.0", "/v3"])
 def test_a_log_in_that_sends_back_the_password_gets_it_not_told(
     path: str, cage: Cage, store_port: int, tmp_path: Path

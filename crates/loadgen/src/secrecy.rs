@@ -8,11 +8,12 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
 
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// What stands in the place of a secret.
 const HIDDEN: &str = "***";
@@ -22,6 +23,8 @@ pub const PART_BYTES: usize = 8;
 const TOLD_CHARACTERS: usize = 2000;
 /// A shorter secret would be found in words that have nothing to do with it.
 const SHORTEST_BYTES: usize = 4;
+/// A secret in base64 that stands for so many bytes is a key, which a server may write back decoded.
+const KEY_BYTES: RangeInclusive<usize> = 16..=64;
 /// What stands in the place of a name that may be a secret.
 const UNNAMED: &str = "of the name that is given (not repeated: it may be the secret itself)";
 /// What stands in the place of a character that steers a terminal.
@@ -189,7 +192,10 @@ impl Secrets {
         if secret.len() < SHORTEST_BYTES {
             return;
         }
-        for form in forms_of(secret) {
+        let key = STANDARD.decode(secret).ok().filter(|key| KEY_BYTES.contains(&key.len()));
+        for form in
+            forms_of(secret.as_bytes()).into_iter().chain(key.iter().flat_map(|key| forms_of(key)))
+        {
             let form = form.to_ascii_lowercase();
             if form.len() < PART_BYTES {
                 self.words.insert(form);
@@ -247,21 +253,16 @@ fn without(text: &str, is_hidden: &[bool]) -> String {
 }
 
 /// Returns a secret in all forms in which a server would write it back.
-fn forms_of(secret: &str) -> BTreeSet<Vec<u8>> {
+fn forms_of(secret: &[u8]) -> BTreeSet<Vec<u8>> {
     #[cfg(test)]
     tests::FORMED.with(|count| count.set(count.get() + 1));
     let mut forms: BTreeSet<Vec<u8>> = [
-        secret.to_owned(),
         percent(secret, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)),
         percent(secret, |byte| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte)),
         percent(secret, |byte| byte.is_ascii_graphic() && !b"%\"<>\\^`{|}#?".contains(&byte)),
         percent(secret, |byte| byte.is_ascii_alphanumeric() || b"-._* ".contains(&byte))
             .replace(' ', "+"),
-        in_json(secret, false),
-        in_json(secret, true),
-        in_json(secret, true).replace('/', "\\/"),
-        in_json(secret, false).replace('/', "\\/"),
-        secret.bytes().fold(String::new(), |mut out, byte| {
+        secret.iter().fold(String::new(), |mut out, byte| {
             let _ = write!(out, "{byte:02x}");
             out
         }),
@@ -269,21 +270,13 @@ fn forms_of(secret: &str) -> BTreeSet<Vec<u8>> {
     .into_iter()
     .map(String::into_bytes)
     .collect();
-    for (quote, apostrophe) in [
-        ("\"", "'"),
-        ("&quot;", "'"),
-        ("&quot;", "&#39;"),
-        ("&#34;", "&#39;"),
-        ("&quot;", "&#x27;"),
-        ("&quot;", "&apos;"),
-    ] {
-        let text = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        forms.insert(text.replace('"', quote).replace('\'', apostrophe).into_bytes());
+    for text in texts_of(secret) {
+        forms.extend(quoted_forms(&text).map(String::into_bytes));
     }
     // In a longer text (`user:password`) it begins at any of three places of a group. The characters
     // at both ends depend on what stands beside it.
     for shift in 0..3 {
-        let shifted = [&b"\0\0\0"[..shift], secret.as_bytes()].concat();
+        let shifted = [&b"\0\0\0"[..shift], secret].concat();
         let (first, last) = (usize::from(shift > 0) + shift, shifted.len() * 8 / 6);
         for text in [STANDARD_NO_PAD.encode(&shifted), URL_SAFE_NO_PAD.encode(&shifted)] {
             if let Some(own) = text.get(first..last).filter(|own| own.len() >= SHORTEST_BYTES) {
@@ -294,9 +287,43 @@ fn forms_of(secret: &str) -> BTreeSet<Vec<u8>> {
     forms
 }
 
-fn percent(secret: &str, stays: impl Fn(u8) -> bool) -> String {
+/// Returns a secret as text. A key that is none is written with a mark for what is no text, or a
+/// character of Latin-1 for each byte.
+fn texts_of(secret: &[u8]) -> Vec<String> {
+    match str::from_utf8(secret) {
+        Ok(text) => vec![text.to_owned()],
+        Err(_) => vec![
+            String::from_utf8_lossy(secret).into_owned(),
+            secret.iter().copied().map(char::from).collect(),
+        ],
+    }
+}
+
+/// Returns a text as it is, and as JSON and XML hold it.
+fn quoted_forms(text: &str) -> impl Iterator<Item = String> {
+    let in_xml = |quote, apostrophe| {
+        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        text.replace('"', quote).replace('\'', apostrophe)
+    };
+    [
+        text.to_owned(),
+        in_json(text, false),
+        in_json(text, true),
+        in_json(text, true).replace('/', "\\/"),
+        in_json(text, false).replace('/', "\\/"),
+        in_xml("\"", "'"),
+        in_xml("&quot;", "'"),
+        in_xml("&quot;", "&#39;"),
+        in_xml("&#34;", "&#39;"),
+        in_xml("&quot;", "&#x27;"),
+        in_xml("&quot;", "&apos;"),
+    ]
+    .into_iter()
+}
+
+fn percent(secret: &[u8], stays: impl Fn(u8) -> bool) -> String {
     let mut out = String::new();
-    for byte in secret.bytes() {
+    for &byte in secret {
         if stays(byte) {
             out.push(char::from(byte));
         } else {
@@ -361,7 +388,7 @@ mod tests {
 
     #[test]
     fn every_form_that_a_server_would_write_is_blotted() {
-        for form in forms_of(SECRET) {
+        for form in forms_of(SECRET.as_bytes()) {
             let form = String::from_utf8(form).expect("forms are texts");
             let found = blot(&format!("you sent '{form}', which is wrong"), [SECRET]);
             assert!(!found.contains(&form), "{form}: {found}");
@@ -378,6 +405,19 @@ mod tests {
                 let found = blot(&text, [secret]);
                 let bare = found.replace(HIDDEN, "");
                 assert!(bare.len() <= text.len() - secret.len(), "{user}, {end}: {text} {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_in_base64_is_blotted_as_its_bytes_too() {
+        let printable = b"canary/of <32> \"printable\" bytes".as_slice();
+        let bytes: Vec<u8> = (0..32_u8).map(|number| number.wrapping_mul(37) ^ 0xa5).collect();
+        for key in [printable, &bytes] {
+            for form in forms_of(key) {
+                let text = String::from_utf8(form).expect("forms are texts");
+                let told = blot(&format!("<{text}>"), [STANDARD.encode(key).as_str()]);
+                assert_eq!(told, "<***>", "{text}");
             }
         }
     }
