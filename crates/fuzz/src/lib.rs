@@ -4,8 +4,13 @@
 //! `make fuzz` looks for such bytes, guided by coverage; `cargo test` tries those that are kept in
 //! `corpus/TARGET`, one input in a file.
 
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use loadstone_loadgen::dataset::Dataset;
 use loadstone_loadgen::trial::Trial;
+use loadstone_record::{Bounds, columns, for_each_batch, read_parquet};
 use loadstone_wire::http1::{Event, Method, ParseError, ResponseParser};
 use loadstone_wire::ranges::{RangesError, RangesParser, parse_boundary, parse_content_range};
 use loadstone_wire::{date, json, xml};
@@ -26,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "xml", run: xml },
     Target { name: "json", run: json },
     Target { name: "trial", run: trial },
+    Target { name: "parquet", run: parquet },
 ];
 
 /// A response means the same however the network cuts it. The first byte says what was asked, the
@@ -181,6 +187,50 @@ fn trial(data: &[u8]) {
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
+}
+
+/// A table of others is refused with words, or holds no more than it may. The first two bytes say how
+/// long the footer is, so that no input fails for its last bytes alone.
+fn parquet(data: &[u8]) {
+    let [low, high, content @ ..] = data else { return };
+    let footer_bytes = u32::from(u16::from_le_bytes([*low, *high]));
+    let bytes = [b"PAR1", content, &footer_bytes.to_le_bytes(), b"PAR1"].concat();
+    let bounds = Bounds { bytes_max: 1 << 24, rows_max: 1 << 16 };
+    for (wanted, later) in [
+        (columns::list(), &columns::LATER_OF_LISTS[..]),
+        (columns::intervals(), &columns::LATER),
+        (columns::probes(), &[]),
+    ] {
+        match read_parquet(file_of(&bytes), &wanted, later, bounds) {
+            Ok(table) => {
+                assert!(table.rows() as u64 <= bounds.rows_max);
+                assert_eq!(table.schema(), &wanted);
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+        let mut batches = 0;
+        // A short file can say that it has rows without end.
+        let read = for_each_batch(file_of(&bytes), &wanted, later, &mut |batch| {
+            assert_eq!(batch.num_columns(), wanted.fields().len());
+            batches += 1;
+            batches < 4
+        });
+        if let Err(error) = read {
+            assert!(!error.to_string().is_empty());
+        }
+    }
+}
+
+/// Returns a file that holds these bytes, and whose name is gone.
+fn file_of(bytes: &[u8]) -> File {
+    static FILES: AtomicU64 = AtomicU64::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("loadstone-fuzz-{}-{number}", std::process::id()));
+    let mut file = File::create_new(&path).expect("the temporary directory is writable");
+    std::fs::remove_file(&path).expect("it was just made");
+    file.write_all(bytes).expect("it has room");
+    file.rewind().expect("it is a file");
+    file
 }
 
 #[cfg(test)]
