@@ -1,6 +1,7 @@
 """Audits of what no HTTP driver wrote: what another program damages is found, and nothing else."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,73 @@ def test_what_another_program_damaged_is_found_by_its_kind(store: Place, tmp_pat
     damages = ("lost", "corrupt", "short", "mixed")
     assert kinds == dict(zip(keys[:4], damages, strict=True))
     assert command.code == exit_code.FAILED
+    for number, finding in enumerate(audit["findings"]):
+        replay = tmp_path / "run" / finding["replay"]
+        repeated = loadstone("run", replay, "-o", tmp_path / f"replay-{number}")
+        assert not repeated.code, "nobody damages what the replay writes"
     loadstone("clean", tmp_path / "run", "--yes")
     assert bucket not in view.buckets()
+
+
+def test_a_file_of_two_writes_is_torn_and_its_replay_makes_both(tmp_path: Path) -> None:
+    folder, saved = tmp_path / "files", tmp_path / "saved"
+    folder.mkdir()
+    dataset = {"objects": 20, "size": "20KiB", "object_prefix": "key-"}
+    campaign = {
+        "name": "torn",
+        "targets": {"files": {"driver": "file", "path": str(folder)}},
+        "load": {"threads": 2},
+        "dataset": dataset,
+        "phases": [{"name": name, "op": "put"} for name in ("new", "over")],
+        "hooks": [{"at": "after_phase", "phases": ["new"], "run": ["cp", "-r", folder, saved]}],
+        "keep_data": True,
+        "audit": True,
+    }
+    path, run = tmp_path / "torn.yaml", tmp_path / "run"
+    path.write_text(json.dumps(campaign, default=str))
+    command = loadstone("run", path, "-o", run, "--allow-commands")
+    assert not command.code, command.err
+    (key,) = folder.rglob("key-7")
+    older = saved / key.relative_to(folder)
+    key.write_bytes(key.read_bytes()[:8192] + older.read_bytes()[8192:])
+    assert loadstone("audit", run).code == exit_code.FAILED
+    audit = loadstone("report", run, "-f", "json").json()["audits"][-1]
+    (finding,) = audit["findings"]
+    assert (finding["kind"], finding["key"]) == ("torn", "key-7")
+    written = [call["version"] for call in finding["calls"] if call["operation"] == "put"]
+    assert written == [1, 2]
+    assert not loadstone("run", run / finding["replay"], "-o", tmp_path / "replay").code
+    script = (run / finding["replay"]).with_suffix(".csv").read_text()
+    actions = [line.split(",")[1] for line in script.splitlines()[1:]]
+    assert actions[:3] == ["WRITE", "WRITE", "READ"]
+
+
+def test_a_replay_shows_that_a_file_is_lost_again(tmp_path: Path) -> None:
+    folder, run = tmp_path / "files", tmp_path / "run"
+    folder.mkdir()
+    words = ("put", f"{folder}/", "-n", "20", "-s", "4KiB", "-t", "2", "--audit", "--keep-data")
+    assert not loadstone("bench", *words, "--object-prefix", "key-", "-o", run).code
+    (key,) = folder.rglob("key-7")
+    key.unlink()
+    assert loadstone("audit", run).code == exit_code.FAILED
+    (finding,) = loadstone("report", run, "-f", "json").json()["audits"][-1]["findings"]
+    assert finding["kind"] == "lost"
+    is_over = threading.Event()
+
+    def lose() -> None:
+        while not is_over.wait(0.001):
+            for path in folder.rglob("key-7"):
+                path.unlink(missing_ok=True)
+
+    losing = threading.Thread(target=lose)
+    losing.start()
+    try:
+        again = loadstone("run", run / finding["replay"], "-o", tmp_path / "again")
+    finally:
+        is_over.set()
+        losing.join()
+    assert again.code == exit_code.FAILED
+    assert not loadstone("run", run / finding["replay"], "-o", tmp_path / "sound").code
 
 
 @pytest.mark.parametrize("store", TARGETS_AUDITED, indirect=True)
