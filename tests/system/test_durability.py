@@ -42,6 +42,7 @@ def test_a_store_in_memory_has_lost_all_after_a_kill(url: str, tmp_path: Path) -
     kill = faults_in(finished)["kill"]
     assert kill["wrong"] == kill["read_back"] == kill["acknowledged"] > 0
     assert (kill["times"], kill["times_wrong"], kill["wrong_share_max"]) == (1, 1, 1.0)
+    assert finished.json()["class"] == "volatile"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port_of(url)))
 
@@ -56,6 +57,7 @@ def test_a_fault_that_takes_data_is_told_from_one_that_does_not(url: str, tmp_pa
     assert finished.code == exit_code.FAILED, finished.err
     faults = faults_in(finished)
     assert faults.keys() == {"kill", "power_cut"}, finished.err
+    assert finished.json()["class"] == "buffered"
     kill, power_cut = faults["kill"], faults["power_cut"]
     assert (kill["times"], kill["wrong"]) == (1, 0), finished.err
     assert kill["read_back"] == kill["acknowledged"] > 0

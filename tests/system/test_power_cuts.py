@@ -127,3 +127,4 @@ def test_a_store_that_does_not_sync_survives_a_kill_and_no_power_cut(
     assert cut["times"] == 2, finished.err
     assert min(kill["read_back"], cut["read_back"]) > 0, finished.err
     assert cut["wrong"] == (cut["read_back"] if case.lost == "all" else 0), finished.err
+    assert finished.json()["class"] == ("buffered" if case.lost == "all" else "synced")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from loadstone.analysis.audits import upper_bound
+from loadstone.analysis.audits import Survival, durability_class, upper_bound
 from loadstone.results.files.ledger_file import (
     LEDGERS,
     LedgerWriter,
@@ -91,3 +91,26 @@ def test_the_bound_on_wrong_objects_is_clopper_and_pearsons(wrong: int, looked_a
 def test_a_defect_of_16_in_100_000_needs_as_many_objects_as_the_field_says() -> None:
     assert upper_bound(0, 18_722) == pytest.approx(0.00016, rel=1e-3)
     assert upper_bound(5, 5) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ({"kill": 3, "power_cut": 0}, "volatile"),
+        ({"kill": 0, "power_cut": 9}, "buffered"),
+        ({"kill": 0}, "kill-safe"),
+        ({"kill": 0, "power_cut": 0}, "synced"),
+        ({"power_cut": 0}, "synced"),
+        ({"power_cut": 9}, None),
+        ({}, None),
+    ],
+)
+def test_the_durability_class_is_the_weakest_that_a_fault_shows(
+    wrong: dict[str, int], expected: str | None
+) -> None:
+    survived = [
+        Survival(fault=fault, times=2, times_wrong=1, acknowledged=90, read_back=80, wrong=count)
+        for fault, count in wrong.items()
+    ]
+    unread = Survival(fault="kill", times=0, times_wrong=0, acknowledged=0, read_back=0, wrong=0)
+    assert durability_class([unread, *survived]) == expected

@@ -220,6 +220,31 @@ FAULT_NOUNS = {"kill": "process kill", "power_cut": "power cut"}
 """The faults of a durability run, by the names of their commands."""
 
 
+CLASSES = {
+    "volatile": "a process kill takes what was acknowledged",
+    "buffered": "it survives process kills, and a power cut takes some or all of it",
+    "kill-safe": "it survives process kills; power cuts were not tried",
+    "synced": "it survives process kills and power cuts",
+}
+"""The durability classes of acknowledgements, the weakest first, and what each means."""
+
+
+def durability_class(survived: Sequence[Survival]) -> str | None:
+    """Return the class that faults show; None where those that were read back tell none.
+
+    What survives a power cut survives a process kill, but what a power cut takes may not.
+    """
+    wrong = {each.fault: each.wrong for each in survived if each.read_back}
+    kill, power_cut = wrong.get("kill"), wrong.get("power_cut")
+    if kill:
+        return "volatile"
+    if power_cut == 0:
+        return "synced"
+    if kill is None:
+        return None
+    return "kill-safe" if power_cut is None else "buffered"
+
+
 def survivals(records: Sequence[Record]) -> Iterator[Survival]:
     """Yield the survival of each kind of fault that was caused under load and then audited."""
     faults = {
@@ -298,12 +323,15 @@ def find_audited(audits: Sequence[Audited]) -> Iterator[Finding]:
 
 def find_survivals(records: Sequence[Record]) -> Iterator[Finding]:
     """Yield a finding for each kind of fault in a durability run."""
-    for survival in survivals(records):
+    survived = list(survivals(records))
+    name = durability_class(survived)
+    of_class = "" if name is None else f" (durability class {name}: {CLASSES[name]})"
+    for survival in survived:
         evidence = Evidence(
             "objects wrong", float(survival.wrong), 0.0, unit="objects",
             place=f"{survival.times} times: {FAULT_NOUNS[survival.fault]}",
         )  # fmt: skip
-        yield Finding("durability", survival.statement(), evidence=(evidence,))
+        yield Finding("durability", survival.statement() + of_class, evidence=(evidence,))
 
 
 def describe(audit: Audited) -> Iterator[str]:

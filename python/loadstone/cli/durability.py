@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from loadstone.analysis.audits import Survival, survivals
+from loadstone.analysis.audits import CLASSES, Survival, durability_class, survivals
 from loadstone.cli import exit_code, plain
 from loadstone.cli.screen.output import print_words
 from loadstone.documents.trial import TrialDocument
@@ -73,13 +73,15 @@ class DurabilityKeeper:
     def conclude(self, folder: Path, end: RunEnd) -> int:
         """Print what was acknowledged and is lost, for each fault."""
         survived = list(survivals(read_run(folder).records))
+        name = durability_class(survived)
         if self._form == "json":
-            print(
-                json.dumps({"run": str(folder), "faults": [_document(each) for each in survived]})
-            )
+            faults = [_document(each) for each in survived]
+            print(json.dumps({"run": str(folder), "class": name, "faults": faults}))
         else:
             for each in survived:
                 print_words(plain(each.statement()))
+            if name is not None:
+                print_words(plain(f"durability class {name}: {CLASSES[name]}"))
         if end.state == "interrupted":
             return exit_code.INTERRUPTED
         if end.problems or any(each.wrong for each in survived):

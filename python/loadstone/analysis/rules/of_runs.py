@@ -68,8 +68,8 @@ RULES: tuple[Rule, ...] = (
         id="durability",
         effect="none",
         says="what was acknowledged before a process kill or a power cut, and is lost after it",
-        means="The durability class of the target's acknowledgements: rates of targets that survive"
-        " other faults do not compare.",
+        means="The durability class of the target's acknowledgements: volatile, buffered, kill-safe"
+        " or synced. Rates of targets that survive other faults do not compare.",
         do="State it beside the rates. For a tighter bound: loadstone audit durability with more"
         " --times.",
     ),
