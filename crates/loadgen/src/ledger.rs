@@ -1,8 +1,9 @@
 //! The ledger of a trial: what became of each object, as far as the target has acknowledged it.
 //!
-//! Requests are functions of the seed and a ticket's number, so two bits an object are enough. They lie in
-//! pages of 4,096 objects, which come into being when an object of theirs is first changed. A load thread
-//! sets bits; the collector gives changed pages away as frames, before the seconds in which they changed.
+//! Requests are functions of the seed and a ticket's number, so two bits an object are enough on disk, and in
+//! memory one and a little for what is exceptional. They lie in pages of 4,096 objects, which come into being
+//! when an object of theirs is first changed. A load thread sets bits; the collector gives changed pages away as
+//! frames, before the seconds in which they changed.
 //!
 //! | bytes | frame, little-endian |
 //! |---|---|
@@ -18,23 +19,23 @@
 //! each attempt, and an end frame after a trial that finished. Without the end frame, entries that no frame
 //! holds are unknown.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::operation::Operation;
 
 mod audit;
 mod owed;
+mod page;
 mod spec;
 
 pub(crate) use audit::{Audit, FindingKind, Place, Reading, Step};
 pub use audit::{AuditSummary, Call, Finding, HistorySummary, Spread};
+use page::Page;
 pub use spec::{HistoryFile, HistorySpec, LedgerSpec, OwedSpec};
 
 pub(crate) const OBJECTS_PER_PAGE: u64 = 4096;
 const PAGE_BYTES: usize = OBJECTS_PER_PAGE as usize / 4;
-const WORDS: usize = PAGE_BYTES / 8;
-const OBJECTS_PER_WORD: u64 = 32;
 const HEADER_BYTES: usize = 40;
 const LEAF_PAGES: usize = 1024;
 
@@ -79,13 +80,28 @@ impl Effect {
             _ => None,
         }
     }
+
+    /// Returns the other one.
+    fn reversed(self) -> Self {
+        match self {
+            Self::Writes => Self::Deletes,
+            Self::Deletes => Self::Writes,
+        }
+    }
+
+    /// Returns what an object's entry is once it has been acknowledged.
+    fn done(self) -> Entry {
+        match self {
+            Self::Writes => Entry::Written,
+            Self::Deletes => Entry::Deleted,
+        }
+    }
 }
 
 /// Returns what an object's entry is after a request that changes it.
 fn entry_after(before: Entry, effect: Effect, is_ok: bool) -> Entry {
     match (effect, is_ok) {
-        (Effect::Writes, true) => Entry::Written,
-        (Effect::Deletes, true) => Entry::Deleted,
+        (effect, true) => effect.done(),
         // All puts of a trial write the same bytes: whether this one was done makes no difference.
         (Effect::Writes, false) if before == Entry::Written => Entry::Written,
         (_, false) => Entry::Unknown,
@@ -99,6 +115,8 @@ pub(crate) struct Ledger {
     regions: Vec<Region>,
     pages: Mutex<Vec<Arc<Page>>>,
     writer: u32,
+    /// What most of the trial's requests that change objects do.
+    usual: Effect,
     flushed_ns: AtomicU64,
 }
 
@@ -111,13 +129,6 @@ struct Region {
 
 type Leaf = [OnceLock<Arc<Page>>; LEAF_PAGES];
 
-#[derive(Debug)]
-struct Page {
-    number: u64,
-    words: [AtomicU64; WORDS],
-    is_changed: AtomicBool,
-}
-
 impl Region {
     fn new(first: u64, objects: u64) -> Self {
         let first_page = first / OBJECTS_PER_PAGE;
@@ -129,7 +140,12 @@ impl Region {
 
 impl Ledger {
     /// Makes the ledger of a host's portion, for objects in stretches: the first number and how many.
-    pub(crate) fn new(stretches: &[(u64, u64)], writer: u32, now_unix_ns: u64) -> Self {
+    pub(crate) fn new(
+        stretches: &[(u64, u64)],
+        writer: u32,
+        usual: Effect,
+        now_unix_ns: u64,
+    ) -> Self {
         Self {
             regions: stretches
                 .iter()
@@ -137,6 +153,7 @@ impl Ledger {
                 .collect(),
             pages: Mutex::default(),
             writer,
+            usual,
             flushed_ns: AtomicU64::new(now_unix_ns),
         }
     }
@@ -144,28 +161,7 @@ impl Ledger {
     /// Takes note of how a request that changes an object ended.
     pub(crate) fn note(&self, index: u64, effect: Effect, is_ok: bool) {
         let page = self.page(index / OBJECTS_PER_PAGE);
-        let place = index % OBJECTS_PER_PAGE;
-        let word = &page.words[(place / OBJECTS_PER_WORD) as usize];
-        let shift = place % OBJECTS_PER_WORD * 2;
-        let mut bits = word.load(Ordering::Relaxed);
-        loop {
-            let before = Entry::of_bits((bits >> shift) as u8);
-            let after = entry_after(before, effect, is_ok);
-            if after == before {
-                return;
-            }
-            let changed = bits & !(3 << shift) | (after as u64) << shift;
-            // Sequentially consistent with the flag, or a flush could see neither.
-            let swapped =
-                word.compare_exchange_weak(bits, changed, Ordering::SeqCst, Ordering::Relaxed);
-            match swapped {
-                Ok(_) => break,
-                Err(current) => bits = current,
-            }
-        }
-        if !page.is_changed.load(Ordering::SeqCst) {
-            page.is_changed.store(true, Ordering::SeqCst);
-        }
+        page.note((index % OBJECTS_PER_PAGE) as u16, effect, is_ok);
     }
 
     fn page(&self, number: u64) -> &Page {
@@ -175,8 +171,7 @@ impl Ledger {
         let leaf = region.leaves[place / LEAF_PAGES]
             .get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
         leaf[place % LEAF_PAGES].get_or_init(|| {
-            let words = std::array::from_fn(|_| AtomicU64::new(0));
-            let page = Arc::new(Page { number, words, is_changed: AtomicBool::new(false) });
+            let page = Arc::new(Page::new(number, self.usual));
             self.pages.lock().expect("no holder panics").push(Arc::clone(&page));
             page
         })
@@ -190,11 +185,7 @@ impl Ledger {
         let count = self.pages.lock().expect("no holder panics").len();
         for place in 0..count {
             let page = Arc::clone(&self.pages.lock().expect("no holder panics")[place]);
-            if page.is_changed.swap(false, Ordering::SeqCst) {
-                let mut content = [0; PAGE_BYTES];
-                for (bytes, word) in content.as_chunks_mut::<8>().0.iter_mut().zip(&page.words) {
-                    *bytes = word.load(Ordering::SeqCst).to_le_bytes();
-                }
+            if let Some(content) = page.take_changed() {
                 let times = (from_ns, now_unix_ns);
                 write_frame(&mut frames, self.writer, page.number, times, &content);
             }

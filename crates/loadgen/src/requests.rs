@@ -92,16 +92,16 @@ impl Subject {
 
 /// Makes the ledger of a trial that keeps one, and changes objects.
 pub(crate) fn ledger_of(trial: &Trial, now_unix_ns: u64) -> Option<Ledger> {
-    let changes = trial.mix.iter().any(|share| Effect::of(share.operation).is_some());
-    if !trial.keeps_ledger || !changes {
-        return None;
-    }
+    let effects = || trial.mix.iter().filter_map(|share| Effect::of(share.operation));
+    // What a mix deletes it has put.
+    let usual = effects().find(|effect| *effect == Effect::Writes).or(effects().next());
+    let usual = usual.filter(|_| trial.keeps_ledger)?;
     let mut stretches = vec![(0, trial.dataset.objects)];
     if let Some(first) = trial.first_beyond().filter(|_| trial.mix.len() > 1) {
         // Each stage numbers what it puts from a begin of its own.
         stretches.extend((0..3).map(|stage| (first + (stage << 32), 1 << 32)));
     }
-    Some(Ledger::new(&stretches, trial.portion().index, now_unix_ns))
+    Some(Ledger::new(&stretches, trial.portion().index, usual, now_unix_ns))
 }
 
 impl Request {

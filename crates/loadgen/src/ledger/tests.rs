@@ -29,7 +29,8 @@ const MIX: Kind = Kind { puts: true, deletes: true, first: BEYOND, end: BEYOND +
 fn ledger(kind: Kind, writer: u32) -> Ledger {
     let beyond = |stage: u64| (BEYOND + (stage << 32), 1 << 32);
     let all = [(0, OBJECTS), beyond(0), beyond(1), beyond(2)];
-    Ledger::new(if kind.first == 0 { &all[..1] } else { &all }, writer, 0)
+    let usual = if kind.puts { Effect::Writes } else { Effect::Deletes };
+    Ledger::new(if kind.first == 0 { &all[..1] } else { &all }, writer, usual, 0)
 }
 
 /// A frame without content, as the writer of a run folder makes it.
@@ -216,13 +217,71 @@ fn a_ledger_of_objects_beyond_all_numbers_is_not_believed() {
     }
 }
 
-/// Prints the memory of a ledger of puts and the bytes of its frames, a flush for each 10,000 puts:
-/// `cargo test -p loadstone-loadgen --release -- --ignored size_of_a_ledger --nocapture`.
+#[test]
+fn pages_hold_what_is_exceptional_however_much_of_it_there_is() {
+    let kinds = [(PUTS, Effect::Writes), (DELETES, Effect::Deletes)];
+    let shares = [1, 2, 30, 300, 2000];
+    for ((kind, usual), share) in
+        kinds.into_iter().flat_map(|kind| shares.map(|share| (kind, share)))
+    {
+        let (ledger, mut entries) = (ledger(kind, 0), vec![Entry::Untouched; OBJECTS as usize]);
+        for step in 0..100_000 {
+            let (index, draw) = (mix64(step) % OBJECTS, mix64(step ^ 7));
+            let effect = if draw.is_multiple_of(share) { usual.reversed() } else { usual };
+            let is_ok = !(draw >> 32).is_multiple_of(share + 1);
+            ledger.note(index, effect, is_ok);
+            let entry = &mut entries[index as usize];
+            *entry = entry_after(*entry, effect, is_ok);
+        }
+        for page in ledger.pages.lock().expect("nobody panicked").iter() {
+            let content = page.take_changed().expect("all pages have changed");
+            let first = page.number * OBJECTS_PER_PAGE;
+            for index in first..(first + OBJECTS_PER_PAGE).min(OBJECTS) {
+                let place = (index - first) as usize;
+                let entry = Entry::of_bits(content[place / 4] >> (place % 4 * 2));
+                assert_eq!(entry, entries[index as usize], "{index}, one of {share}");
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_that_change_the_same_objects_claim_no_more_than_they_did() {
+    let ledger = ledger(MIX, 0);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let ledger = &ledger;
+            scope.spawn(move || {
+                for step in 0..200_000 {
+                    let index = BEYOND + mix64(step ^ thread << 40) % 300;
+                    // Those of one half are put alone, those of the other put and deleted in the end by all.
+                    let is_ok = index % 2 == 1 || step % 3 > 0;
+                    ledger.note(index, Effect::Writes, is_ok);
+                }
+                (BEYOND..BEYOND + 300).step_by(2).for_each(|index| {
+                    ledger.note(index, Effect::Deletes, thread > 0);
+                });
+            });
+        }
+    });
+    let bytes = [mark(kind::BEGIN), ledger.take_frames(1), mark(kind::END)].concat();
+    let owed = opened("threads", &[(MIX, 1, bytes)]);
+    for index in BEYOND..BEYOND + 300 {
+        let allowed = owed.allowed(index).expect("it was changed");
+        assert!(index % 2 == 0 || sets(Some(allowed)) == Some((false, vec![1])), "{index}");
+        assert!(index % 2 == 1 || allowed.absent, "{index}: the last of each thread is a delete");
+    }
+}
+
+/// Prints the memory of a ledger of so many puts (a hundred million) and the bytes of its frames, a flush for each
+/// 10,000 puts: `cargo test -p loadstone-loadgen --release -- --ignored size_of_a_ledger --nocapture`.
 #[test]
 #[ignore = "it measures"]
 fn size_of_a_ledger() {
-    let objects = 100_000_000;
-    let ledger = Ledger::new(&[(0, objects)], 0, 0);
+    let objects = std::env::var("LOADSTONE_OBJECTS").map_or(100_000_000, |objects| {
+        objects.parse().expect("LOADSTONE_OBJECTS is a whole number")
+    });
+    let ledger = Ledger::new(&[(0, objects)], 0, Effect::Writes, 0);
     let resident = || {
         let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
         let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("it is there");
@@ -236,5 +295,8 @@ fn size_of_a_ledger() {
             bytes += ledger.take_frames(index).len();
         }
     }
-    println!("{objects} puts: {} KiB of memory, {bytes} bytes of frames", resident() - before);
+    let memory_bytes = (resident() - before) * 1024;
+    println!("{objects} puts: {memory_bytes} bytes of memory, {bytes} bytes of frames");
+    // Where there are few, what the test itself needs is not little beside it.
+    assert!(objects < 100_000_000 || memory_bytes < objects / 4, "250 MB for a billion");
 }
