@@ -241,12 +241,22 @@ impl Dataset {
         Some(ListedKeys { audit, dataset: self, bucket, keys: 0 })
     }
 
-    /// Returns where an object lies, for people.
-    pub(crate) fn place_of(&self, index: u64) -> Place {
+    /// Returns the number of the write that made a version, for people.
+    pub(crate) fn write_of(&self, version: u64) -> u64 {
+        match &self.names {
+            Names::Scripted(_) => script::write_of(version),
+            Names::Numbered | Names::Sharded(_) | Names::Listed(_) => version,
+        }
+    }
+
+    /// Returns where an object lies, for people, and how long it is in a version: at most, where that is not known.
+    pub(crate) fn place_of(&self, index: u64, version: u64) -> Place {
         let mut key = Vec::new();
         self.write_key(index, &mut key);
         let key = String::from_utf8_lossy(&key).into_owned();
-        let size_bytes = self.length(self.object(index));
+        let is_unknown = version == 0 && matches!(self.names, Names::Scripted(_));
+        let size_bytes =
+            if is_unknown { self.spec.size.max() } else { self.length(Object { index, version }) };
         Place { bucket: self.bucket(self.bucket_of(index)), key, size_bytes }
     }
 

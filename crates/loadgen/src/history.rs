@@ -31,7 +31,8 @@ fn spread_of(Quantiles { p50, p99, max }: Quantiles) -> Spread {
 /// the one that it read, or that its condition was on.
 fn action_of(request: &Request, outcome: Outcome, version: u64) -> Option<(Action, bool)> {
     let Subject::Object(object) = request.subject else { return None };
-    let (is_ok, is_absent) = (outcome.is_ok(), outcome == Outcome::ABSENT);
+    let is_ok = outcome.is_ok();
+    let is_absent = outcome.is_absent() || matches!(outcome, Outcome::ABSENT | Outcome::UNWRITTEN);
     let swap = |expected, value| Some((Action::Swap { expected, value }, true));
     match request.operation {
         Operation::Get if is_ok => Some((Action::Read(version), true)),
@@ -189,7 +190,8 @@ pub fn judge_history(trial: &Trial) -> Result<AuditSummary, Error> {
     };
     let judgement = judge_files(&files, &initials, model, CALLS_MAX, FINDINGS_MAX)
         .map_err(|source| Error::Host { what: "read a history", source })?;
-    Ok(summary_of(&judgement, spec, &Dataset::new(trial)))
+    let named = Trial { open_script: trial.open_script()?, ..trial.clone() };
+    Ok(summary_of(&judgement, spec, &Dataset::new(&named)))
 }
 
 fn summary_of(judgement: &Judgement, spec: &HistorySpec, dataset: &Dataset) -> AuditSummary {
@@ -212,11 +214,13 @@ fn summary_of(judgement: &Judgement, spec: &HistorySpec, dataset: &Dataset) -> A
 
 fn finding_of(anomaly: &Anomaly, dataset: &Dataset) -> Finding {
     let number = anomaly.calls.first().map_or(0, |call| call.key);
-    let calls = anomaly.calls.iter().map(call_of).collect();
-    Finding::new(anomaly.kind.name(), number, dataset.place_of(number), anomaly.times, calls)
+    let version = anomaly.calls.iter().map(loadstone_history::Call::value_after).max();
+    let place = dataset.place_of(number, version.unwrap_or(ABSENT));
+    let calls = anomaly.calls.iter().map(|call| call_of(call, dataset)).collect();
+    Finding::new(anomaly.kind.name(), number, place, anomaly.times, calls)
 }
 
-fn call_of(call: &loadstone_history::Call) -> Call {
+fn call_of(call: &loadstone_history::Call, dataset: &Dataset) -> Call {
     let operation = match call.action {
         Action::Read(_) | Action::Damaged(_) => Operation::Get,
         Action::Listed(_) => Operation::List,
@@ -232,7 +236,7 @@ fn call_of(call: &loadstone_history::Call) -> Call {
         Action::Damaged(damage) => damage.name(),
         _ => "ok",
     };
-    let known = |value: u64| (value != ABSENT).then_some(value);
+    let known = |value: u64| (value != ABSENT).then(|| dataset.write_of(value));
     Call {
         operation: operation.name().into(),
         trial: None,

@@ -269,18 +269,19 @@ impl Source {
         }
     }
 
-    /// Corrects the outcome of a client's request by the script, or by what an audit expects, and
-    /// returns the action if this request was its last. Other sources leave outcomes as they are.
+    /// Corrects the outcome of a client's request, which read a version, by the script, or by what an audit
+    /// expects, and returns the action if this request was its last. Other sources leave outcomes as they are.
     pub(crate) fn judge(
         &mut self,
         client: usize,
         began_ns: u64,
         spent: Spent,
+        version: u64,
         completion: &mut Completion,
     ) -> Option<EndedAction> {
         match self {
             Self::Single(_) | Self::Mix(_) | Self::Append(_) | Self::Rewrites(_) => None,
-            Self::Script(sessions) => sessions.judge(client, began_ns, spent, completion),
+            Self::Script(sessions) => sessions.judge(client, began_ns, spent, version, completion),
             Self::ReadBack(read_back) => {
                 read_back.judge(client, completion);
                 None

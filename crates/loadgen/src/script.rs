@@ -26,7 +26,7 @@ const LENGTH_BITS: u32 = 40;
 pub(crate) const LENGTH_MAX: u64 = (1 << LENGTH_BITS) - 1;
 /// The most kinds of actions, by their names, spaces and user types: each is counted apart.
 pub const ACTION_KINDS_MAX: usize = 127;
-/// The most writes of one object.
+/// The most writes of one object, and one more.
 pub(crate) const VERSION_MAX: u64 = (1 << (64 - LENGTH_BITS)) - 1;
 
 /// Returns the version of an object that a script's write number `version` makes `length` long. Later
@@ -40,6 +40,21 @@ pub(crate) fn version_of(version: u64, length: u64) -> u64 {
 #[inline]
 pub(crate) fn length_of(version: u64) -> u64 {
     version & LENGTH_MAX
+}
+
+/// Stands for whichever version an object of a script has, of at most this length.
+pub(crate) fn any_version(length_max: u64) -> u64 {
+    version_of(VERSION_MAX, length_max)
+}
+
+/// Tells whether a version is one that [`any_version`] returns, of an object whose length its own version tells.
+pub(crate) fn is_any_version(version: u64) -> bool {
+    version != u64::MAX && version >> LENGTH_BITS == VERSION_MAX
+}
+
+/// Returns the number of the write that made a version of a script's object.
+pub(crate) fn write_of(version: u64) -> u64 {
+    version >> LENGTH_BITS
 }
 
 /// A file, and the SHA-256 that it must have.

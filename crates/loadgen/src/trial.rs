@@ -160,7 +160,7 @@ pub struct Trial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owed: Option<OwedSpec>,
     /// Whether the history of its calls is kept. Its requests then read, write and delete the same objects, those
-    /// of the dataset, and each of its writes has a version of its own.
+    /// of the dataset or of a script, and each of its writes has a version of its own.
     #[serde(default)]
     pub keeps_history: bool,
     /// The histories that are judged with this trial's own.

@@ -18,7 +18,6 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError, TargetError
 from loadstone.execution.cleaning import begun
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.named_files import located
 from loadstone.execution.refusals import Raised, target_error
 from loadstone.results.audits import keep_audit, stem_of
 from loadstone.results.documents import check_keys, check_record
@@ -31,6 +30,7 @@ from loadstone.results.layout import (
     read_manifest,
 )
 from loadstone.results.ledgers import audited_trials, ledger_name, owed_in
+from loadstone.results.named_files import located
 from loadstone.results.replays import write_replays
 
 NEEDED: Final = (

@@ -11,9 +11,9 @@ from loadstone.campaign.planning.trial import kind_of
 from loadstone.campaign.remains import Remains, remains, unknown_drivers
 from loadstone.documents.summary import Summary
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.named_files import located
 from loadstone.execution.refusals import Raised, target_error
 from loadstone.results.intents import Intents, intended
+from loadstone.results.named_files import located
 from loadstone.results.store import read_begun, read_manifest
 
 # The setting by which a clean-up deletes versions too.

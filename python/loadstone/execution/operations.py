@@ -9,8 +9,8 @@ from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executor import Output
-from loadstone.execution.named_files import located
 from loadstone.execution.refusals import Raised, target_error
+from loadstone.results.named_files import located
 
 
 class Operations:

@@ -31,7 +31,6 @@ from loadstone.errors import HostError, TargetError
 from loadstone.execution.host import facts
 from loadstone.execution.host.limits import read_limits
 from loadstone.execution.host.settling import Settling
-from loadstone.execution.named_files import named_in
 from loadstone.execution.refusals import Raised, as_target_error
 from loadstone.hosts import messages
 from loadstone.hosts.connection.invitation import Invitation
@@ -41,6 +40,7 @@ from loadstone.hosts.sent_files import SentFiles, agent_folder
 from loadstone.probes import Collector
 from loadstone.results import calibration
 from loadstone.results.layout import state_folder
+from loadstone.results.named_files import named_in
 from loadstone.steady_clock import SteadyClock
 
 IN_USE = "another agent already makes load here"

@@ -20,7 +20,6 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Executor, Output
 from loadstone.execution.host.settling import HOST_WAIT_MAX_S
-from loadstone.execution.named_files import located, named_in
 from loadstone.hosts import messages, secrets
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.connection.carrier import Carrier, HostMessage
@@ -30,6 +29,7 @@ from loadstone.hosts.merging import LiveFigures, TrialHost, count, end_ns, merge
 from loadstone.hosts.relaunch import Relaunch
 from loadstone.hosts.sent_files import read_piece
 from loadstone.hosts.turns import Turns
+from loadstone.results.named_files import located, named_in
 from loadstone.results.record import PROBE_SCHEMA
 
 ALL_LOST = "all client hosts were lost"

@@ -21,6 +21,7 @@ from loadstone.results.documents import RecordDocument
 from loadstone.results.files import history_file
 from loadstone.results.files.ledger_file import LEDGERS, SUFFIX
 from loadstone.results.layout import digest_of
+from loadstone.results.named_files import located
 
 PUTS = frozenset({"put", "multipart_put"})
 DELETES = frozenset({"delete", "bulk_delete"})
@@ -83,10 +84,14 @@ def judged_in(
     """Return the histories of trials on one dataset for an audit."""
     recorded = [trial for trial in trials if trial.get("keeps_history")]
     files = [history_file.name_of(trial["id"]) for trial in recorded]
+    version = dataset_of(recorded[0])["version"] if recorded else None
+    if recorded and recorded[0].get("script"):
+        # What the planner knows of the time before the script, or before what prepares it.
+        version = judged["version"]
     return {
         "model": judged["model"],
         "files": [{"path": name, "sha256": digest_of(folder / name)["sha256"]} for name in files],
-        "version": dataset_of(recorded[0])["version"] if recorded else None,
+        "version": version,
     }
 
 
@@ -97,7 +102,7 @@ def judge(audit: TrialDocument, folder: Path, name: str) -> AuditSummary:
     files: list[HistoryFile] = [
         {"path": str((folder / name).absolute()), "sha256": ""} for name in names
     ]
-    document: TrialDocument = {**audit, "judged": {**judged, "files": files}}
+    document: TrialDocument = {**located(audit, folder), "judged": {**judged, "files": files}}
     summary: AuditSummary = json.loads(_loadgen.judge_history(json.dumps(document)))
     return summary
 
@@ -136,6 +141,9 @@ class Ledgers:
             if document.get("judged"):
                 # The next reading is judged by what this one saw, too.
                 self._trials[place][document["id"]] = document
+        elif document.get("keeps_history") and document.get("script"):
+            # It begins with nothing, but for what is prepared for it.
+            self._trials.setdefault(place, {})[document["id"]] = document
         elif document.get("keeps_history"):
             # It writes over whatever was there before.
             self._trials[place] = {document["id"]: document}

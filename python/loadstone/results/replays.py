@@ -45,10 +45,11 @@ def write_replays(folder: Path, stem: str, document: TrialDocument, summary: Sum
             parts = _race(finding, calls, document)
         else:
             script = f"{name}.csv"
-            durable.write_file(folder, script, _script(finding, calls).encode())
-            parts = _sequence(finding, Path(script).name)
-        text = "".join(_lines(finding, calls, document, parts, f"{name}.yaml"))
-        durable.write_file(folder, f"{name}.yaml", text.encode())
+            text, lasts_ns = _script(finding, calls)
+            durable.write_file(folder, script, text.encode())
+            parts = _sequence(finding, Path(script).name, lasts_ns)
+        campaign = "".join(_lines(finding, calls, document, parts, f"{name}.yaml"))
+        durable.write_file(folder, f"{name}.yaml", campaign.encode())
         finding["replay"] = f"{name}.yaml"
 
 
@@ -94,8 +95,12 @@ def _lines(
         yield f"{key}: {json.dumps(value, ensure_ascii=True)}\n"
 
 
-def _sequence(finding: AuditFinding, script: str) -> tuple[str, dict[str, Any]]:
-    """Return what is expected of calls one after another, and the campaign that makes them."""
+def _sequence(finding: AuditFinding, file: str, lasts_ns: int) -> tuple[str, dict[str, Any]]:
+    """Return what is expected of calls one after another, and the campaign that makes them.
+
+    The script in `file` has the calls, with rests between them of so many nanoseconds in all.
+    """
+    script = {"file": file} | ({"speed": 1} if lasts_ns else {})
     expected = (
         "READ returns the bytes of the last WRITE, nothing after a DELETE; LIST names the key"
         " exactly if it is there. Longer rests between the calls are cut to a second."
@@ -103,12 +108,15 @@ def _sequence(finding: AuditFinding, script: str) -> tuple[str, dict[str, Any]]:
     return expected, {
         "dataset": {"size": finding["size_bytes"], "object_prefix": ""},
         "load": {"threads": 1},
-        "phases": [{"script": {"file": script, "speed": 1}}],
+        "phases": [{"script": script}],
     }
 
 
-def _script(finding: AuditFinding, calls: Sequence[AuditCall]) -> str:
-    """Return the calls as a script in CSV, each after the rest that was before it."""
+def _script(finding: AuditFinding, calls: Sequence[AuditCall]) -> tuple[str, int]:
+    """Return the calls as a script in CSV, each after the rest that was before it.
+
+    The number is the sum of these rests, in nanoseconds.
+    """
     rows: list[tuple[str, int]] = []
     due_ns, ended_ns = 0, 0
     for call in calls:
@@ -134,7 +142,7 @@ def _script(finding: AuditFinding, calls: Sequence[AuditCall]) -> str:
         size = finding["size_bytes"] if action == "WRITE" else ""
         expect = "absent" if action == "READ" and not is_there else ""
         table.writerow((1, action, finding["key"], size, expect, due))
-    return text.getvalue()
+    return text.getvalue(), due_ns
 
 
 def _race(

@@ -1,7 +1,7 @@
 """A script as the load generator runs it: Arrow files of requests and of their subjects.
 
 The files are mapped, not read: uncompressed, batches of equal length, sorted by session. Three
-scripts share one file of subjects: what prepares, what is measured, and what cleans up.
+scripts share one file of subjects: what prepares, what is measured, and what reads back.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from typing_extensions import Buffer
 from loadstone.errors import ResultError
 from loadstone.script.expansion import (
     ANY,
-    DELETE,
+    GET,
     NONE,
     OPERATIONS,
     PUT,
@@ -40,7 +40,7 @@ FORMAT = 2
 BATCH_ROWS = 65_536
 TEXT_BYTES_MAX = 2**31 - 1
 DEALT_SESSIONS = 64
-"""Sessions that what is prepared, and what is cleaned up, is dealt to."""
+"""Sessions that what is prepared, and what is read back, is dealt to."""
 
 REQUESTS = pa.schema(
     [
@@ -75,19 +75,23 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledScript:
-    """A script's three files; `prepare` is absent where nothing must be there before."""
+    """A script's three files; `prepare` is absent where nothing must be there before.
+
+    `read_back` reads each object once. Sizes are those of objects that are written.
+    """
 
     subjects: Path
     subjects_sha256: str
     measured: Compiled
     prepare: Compiled | None
-    clean_up: Compiled
+    read_back: Compiled
     places: int
     can_share_buckets: bool
     lists: int
     lists_checked: int
     bytes_put: int
     largest_bytes: int
+    smallest_bytes: int
     span_ns: int | None
     """When the last action is due; nothing where none is."""
 
@@ -123,22 +127,24 @@ def compile_script(checked: Checked, folder: Path) -> CompiledScript:
         if expected.prepared:
             puts = _puts(expected)
             prepare = _write_dealt(puts, "PREPARE", known, folder, count)
-        clean_up = _write_dealt(_deletes(expected), "CLEAN_UP", known, folder, count)
+        read_back = _write_dealt(_gets(expected), "READ_BACK", known, folder, count)
     except OSError as error:
         raise ResultError(f'cannot write the script to "{folder}": {error.strerror}') from error
     sizes = zip(requests.size, requests.operation, strict=True)
+    put_sizes = [size for size, operation in sizes if operation == PUT]
     return CompiledScript(
         subjects=folder / f"{subjects_sha}.subjects.arrow",
         subjects_sha256=subjects_sha,
         measured=measured,
         prepare=prepare,
-        clean_up=clean_up,
+        read_back=read_back,
         places=subjects.places_named,
         can_share_buckets=subjects.has_spaces_only,
         lists=expected.lists,
         lists_checked=expected.lists_checked,
-        bytes_put=sum(size for size, operation in sizes if operation == PUT),
+        bytes_put=sum(put_sizes),
         largest_bytes=max((*requests.size, *expected.prepared_sizes), default=0),
+        smallest_bytes=min((*put_sizes, *expected.prepared_sizes), default=0),
         span_ns=max(requests.due_ns, default=NONE) if measured.has_times else None,
     )
 
@@ -177,11 +183,11 @@ def _puts(expected: Expected) -> dict[str, pa.Array]:
     }
 
 
-def _deletes(expected: Expected) -> dict[str, pa.Array]:
-    """Return a delete of every object that the script, or what prepares it, may leave."""
+def _gets(expected: Expected) -> dict[str, pa.Array]:
+    """Return a get of every object that the script, or what prepares it, may leave."""
     order = _deal(expected.objects)
     return {
-        "operation": _same(DELETE, pa.uint8(), len(order)),
+        "operation": _same(GET, pa.uint8(), len(order)),
         "subject": arrow_of(array("I", (expected.objects[index] for index in order))),
         "size": _same(0, pa.uint64(), len(order)),
         "version": _same(0, pa.uint32(), len(order)),

@@ -96,8 +96,10 @@ def _planned(compiled: CompiledScript) -> PlannedScript:
         places=compiled.places,
         can_share_buckets=compiled.can_share_buckets,
         largest_bytes=compiled.largest_bytes,
+        smallest_bytes=compiled.smallest_bytes,
         span_ns=compiled.span_ns,
         measured=_file(compiled.measured),
+        read_back=_file(compiled.read_back),
         prepare=None if compiled.prepare is None else _file(compiled.prepare),
     )
 

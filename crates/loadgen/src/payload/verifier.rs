@@ -7,6 +7,7 @@ use super::{
     ANY_VERSION, CRC, Crc, HEADER_BYTES, Header, ObjectId, PAGE_BYTES, PayloadSpec, TAG_BYTES,
     array, locate, page_bytes, tagged_crc,
 };
+use crate::script;
 
 /// Versions that are tried for a piece of a page that does not name its own.
 const VERSIONS_TRIED: u64 = 16;
@@ -136,6 +137,18 @@ pub struct Verifier {
     versions: Option<(u64, u64)>,
     /// Pages that nobody wrote so.
     corrupt_pages: u64,
+    length: Length,
+}
+
+/// Whether the length of an object is known before it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Known,
+    /// The version says it, which the object's first bytes name. Until they have come, they are kept as the head,
+    /// and nothing is expected.
+    Unknown,
+    /// So it was.
+    Read,
 }
 
 impl Verifier {
@@ -146,17 +159,22 @@ impl Verifier {
     }
 
     /// Expects a range of the object. What lies beyond the object's end is not expected. Of
-    /// [`ANY_VERSION`], all pages must have the same version, whichever it is.
+    /// [`ANY_VERSION`], all pages must have the same version, whichever it is; likewise of any version of a
+    /// script's object, which is read whole and says how long it is.
     #[must_use]
     pub fn for_range(spec: &PayloadSpec, object: &ObjectId, range: Range<u64>) -> Self {
         let end = range.end.min(object.length);
         let start = range.start.min(end);
+        let (length, range) = match script::is_any_version(object.version) {
+            true => (Length::Unknown, 0..0),
+            false => (Length::Known, start..end),
+        };
         Self {
             spec: *spec,
             object: *object,
             oldest: if object.version == ANY_VERSION { 0 } else { object.version },
-            range: start..end,
-            at: start,
+            at: range.start,
+            range,
             extra_bytes: 0,
             head: [0; HEADER_BYTES],
             crc: Crc::new(),
@@ -164,6 +182,7 @@ impl Verifier {
             evidence: None,
             versions: None,
             corrupt_pages: 0,
+            length,
         }
     }
 
@@ -185,8 +204,7 @@ impl Verifier {
     pub fn update(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.at >= self.range.end {
-                self.extra_bytes += bytes.len() as u64;
-                return;
+                return self.update_beyond(bytes);
             }
             let (page, inside) = locate(self.at);
             let whole_bytes = page_bytes(self.object.length, page);
@@ -205,8 +223,41 @@ impl Verifier {
         }
     }
 
+    /// Takes bytes behind the end that is known by now.
+    #[cold]
+    fn update_beyond(&mut self, bytes: &[u8]) {
+        if self.length != Length::Unknown {
+            self.extra_bytes += bytes.len() as u64;
+            return;
+        }
+        let held = to_usize(self.at);
+        let (head, rest) = bytes.split_at(bytes.len().min(HEADER_BYTES - held));
+        self.head[held..held + head.len()].copy_from_slice(head);
+        self.at += head.len() as u64;
+        if to_usize(self.at) == HEADER_BYTES {
+            self.read_length();
+            self.update(rest);
+        }
+    }
+
+    /// Expects the version that the first bytes name, and checks them.
+    fn read_length(&mut self) {
+        self.length = Length::Read;
+        let (head, held) = (self.head, to_usize(self.at));
+        // Of a header that is cut off behind its version, the rest is not looked at.
+        let header = Header::parse(&head).filter(|_| held >= WRITER.start);
+        let version = header.map_or(u64::from_le_bytes(array(&head[..8])), |header| header.version);
+        let length = script::length_of(version);
+        self.object = ObjectId { version, length, ..self.object };
+        (self.oldest, self.range, self.at) = (version, 0..length, 0);
+        self.update(&head[..held]);
+    }
+
     /// Returns the verdict on all that came, which should have been the whole range.
     pub fn finish(&mut self) -> Verdict {
+        if self.length == Length::Unknown {
+            self.finish_short();
+        }
         let is_short = self.at < self.range.end;
         let (page, inside) = locate(self.at);
         if is_short && inside > 0 && self.at > self.piece_start(page) {
@@ -216,8 +267,14 @@ impl Verifier {
         if self.versions.is_some_and(|(lowest, highest)| lowest != highest) {
             self.blame(Verdict::Torn, self.range.start, None);
         }
-        // Where a write broke off within a page, that one page is of two versions.
-        if self.worst == Verdict::Corrupt && self.corrupt_pages == 1 && oldest_seen < self.oldest {
+        // Where a write broke off within a page, that one page is of two versions. What a damaged first page named
+        // is no version that others could be older than.
+        let is_named = self.versions.is_some_and(|(_, highest)| highest == self.object.version);
+        if (self.length != Length::Read || is_named)
+            && self.worst == Verdict::Corrupt
+            && self.corrupt_pages == 1
+            && oldest_seen < self.oldest
+        {
             self.worst = Verdict::Torn;
         }
         if self.extra_bytes > 0 {
@@ -226,7 +283,21 @@ impl Verifier {
         if is_short {
             self.blame(Verdict::Truncated, self.at, None);
         }
+        if self.length == Length::Read && self.versions.is_none() {
+            // What named the version was none of ours.
+            self.blame(Verdict::Corrupt, 0, None);
+        }
         self.worst
+    }
+
+    /// Ends a read of so few bytes that its length is not known yet.
+    #[cold]
+    fn finish_short(&mut self) {
+        if to_usize(self.at) >= TAG_BYTES {
+            return self.read_length();
+        }
+        self.length = Length::Known;
+        self.blame(Verdict::Truncated, self.at, None);
     }
 
     /// Returns how many bytes of the range have come.
@@ -324,11 +395,18 @@ impl Verifier {
             if !self.expects_duplicate(page, found.page) {
                 self.blame(Verdict::Misdirected, offset, Some(*found));
             }
-        } else if !found.is_of(object, page) {
+        } else if !found.is_of(object, page) && !self.is_of_other_length(found, page) {
             self.blame(Verdict::Misdirected, offset, Some(*found));
         } else {
             self.see_version(found.version, offset, Some(*found));
         }
+    }
+
+    /// Tells whether a page is the object's, in a version of another length.
+    #[cold]
+    fn is_of_other_length(&self, found: &Header, page: u64) -> bool {
+        let length = script::length_of(found.version);
+        self.length == Length::Read && found.is_of(&ObjectId { length, ..self.object }, page)
     }
 
     #[inline]
@@ -441,4 +519,61 @@ impl Verifier {
 
 fn to_usize(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how an object of 7,000 bytes at most is read that holds these bytes, and which version it has.
+    fn read(bytes: &[u8], piece_bytes: usize) -> (Verdict, Option<u64>) {
+        let spec = PayloadSpec::new([3; 16], 5, 0.0, 0.0);
+        let object = ObjectId::new(9, script::any_version(7000), 7000);
+        let mut verifier = Verifier::new(&spec, &object, 0);
+        bytes.chunks(piece_bytes).for_each(|piece| verifier.update(piece));
+        (verifier.finish(), verifier.version())
+    }
+
+    fn written(write: u64, length: u64) -> Vec<u8> {
+        let spec = PayloadSpec::new([3; 16], 5, 0.0, 0.0);
+        let version = script::version_of(write, length);
+        let mut bytes = vec![0; to_usize(length)];
+        crate::payload::fill(&spec, &ObjectId::new(9, version, length), 0, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn an_object_of_unknown_length_is_as_long_as_its_version_says() {
+        for length in [16, 17, 63, 64, 65, 100, 4095, 4096, 4097, 4101, 5000, 7000] {
+            let (bytes, version) = (written(3, length), script::version_of(3, length));
+            for piece_bytes in [1, 7, 64, 100, 4096, 10_000] {
+                assert_eq!(read(&bytes, piece_bytes), (Verdict::Ok, Some(version)), "{length}");
+            }
+            let longer = [&bytes[..], &[0; 80]].concat();
+            assert_eq!(read(&longer, 10_000).0, Verdict::Overlong, "{length}");
+            for end in [1, 15, length / 2, length - 1] {
+                let verdict = read(&bytes[..to_usize(end)], 4096).0;
+                let may_be = [Verdict::Truncated, Verdict::Corrupt];
+                assert!(may_be.contains(&verdict), "{verdict:?}: {end} of {length}");
+            }
+            for place in [0, 3, 8, 12, 30, 33, 45, 61, length - 1] {
+                let mut damaged = bytes.clone();
+                let Some(byte) = damaged.get_mut(to_usize(place)) else { continue };
+                *byte ^= 1;
+                let verdict = read(&damaged, 4096).0;
+                assert!(verdict >= Verdict::Misdirected, "{verdict:?}: {place} of {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn pages_of_versions_of_different_lengths_are_torn() {
+        let (older, newer) = (written(3, 7000), written(4, 4096));
+        let torn = [&newer[..4096], &older[4096..]].concat();
+        assert_ne!(read(&torn, 4096).0, Verdict::Ok);
+        let torn = [&older[..4096], &written(4, 7000)[4096..]].concat();
+        assert_eq!(read(&torn, 4096).0, Verdict::Torn);
+        let torn = [&written(4, 12_288)[..4096], &written(3, 8192)[4096..]].concat();
+        assert_eq!(read(&torn, 4096).0, Verdict::Torn);
+    }
 }

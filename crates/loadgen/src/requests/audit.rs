@@ -194,7 +194,12 @@ impl ReadBack {
 
     fn end(&self, kind: FindingKind, read: UnderRead) {
         let index = read.reading.index;
-        self.audit.note_finding(kind, index, || self.dataset.place_of(index), read.calls);
+        self.audit.note_finding(
+            kind,
+            index,
+            || self.dataset.place_of(index, self.version),
+            read.calls,
+        );
     }
 
     fn call(&self, completion: &Completion, version: Option<u64>) -> Call {

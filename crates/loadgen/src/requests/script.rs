@@ -45,6 +45,8 @@ pub(crate) struct Sessions {
     thread: u32,
     threads: u32,
     verify: f64,
+    /// What reads ask for where a history is kept: any version, of which they tell which one it is.
+    any_version: Option<u64>,
     seed: u64,
     drawn: u64,
     /// Which sessions' turn it is, as this thread has seen it.
@@ -109,6 +111,7 @@ impl Sessions {
             thread: thread as u32,
             threads: threads as u32,
             verify: trial.verify,
+            any_version: trial.keeps_history.then(|| script::any_version(trial.dataset.size.max())),
             seed: mix64(trial.chance_seed() ^ mix64(portion.number(thread as u64))),
             drawn: 0,
             turn: Turn::First,
@@ -228,27 +231,35 @@ impl Sessions {
                 }
                 Subject::Listing(listing)
             }
-            _ => Subject::Object(Object {
+            operation => Subject::Object(Object {
                 index: u64::from(row.subject),
-                version: script::version_of(row.version, row.size),
+                version: self
+                    .any_version
+                    .filter(|_| operation == Operation::Get)
+                    .unwrap_or(version_of(&row)),
             }),
         };
-        let is_verified = row.expected == Expected::There
-            && (self.verify >= 1.0 || unit(mix64(self.seed ^ mix64(!number))) < self.verify);
+        let is_verified = self.any_version.is_some()
+            || row.expected == Expected::There
+                && (self.verify >= 1.0 || unit(mix64(self.seed ^ mix64(!number))) < self.verify);
         Request { operation: row.operation, subject, chance: 0, is_verified }
     }
 
-    /// Takes the end of a client's request, on which it began at a time: corrects its outcome by the
-    /// script, and returns the action if this request was its last.
+    /// Takes the end of a client's request, on which it began at a time, with the version that it read: corrects
+    /// its outcome by the script, and returns the action if this request was its last.
     pub(super) fn judge(
         &mut self,
         client: usize,
         began_ns: u64,
         spent: Spent,
+        version: u64,
         completion: &mut Completion,
     ) -> Option<EndedAction> {
         let mut action = self.under_way[client].take()?;
         let row = self.rows().row(action.row);
+        if self.any_version.is_some() && row.operation == Operation::Get {
+            completion.outcome = of_version(&row, version, completion.outcome);
+        }
         completion.outcome = self.corrected(&row, completion.outcome);
         let whole = match action.whole {
             // What the client does before it sends anything is part of what its user waits for.
@@ -339,6 +350,23 @@ impl Sessions {
     fn missing(&self, subject: u32) -> Outcome {
         let is_doubted = self.script.progress.is_doubted(subject);
         if is_doubted { Outcome::UNWRITTEN } else { Outcome::MISSING }
+    }
+}
+
+/// Returns the version that a row writes, or that must be there.
+fn version_of(row: &Row) -> u64 {
+    script::version_of(row.version, row.size)
+}
+
+/// Returns the outcome of a read that was right in some version.
+fn of_version(row: &Row, version: u64, outcome: Outcome) -> Outcome {
+    if row.expected != Expected::There || !outcome.is_ok() {
+        return outcome;
+    }
+    match version.cmp(&version_of(row)) {
+        std::cmp::Ordering::Less => Outcome::STALE,
+        std::cmp::Ordering::Equal => outcome,
+        std::cmp::Ordering::Greater => Outcome::PHANTOM,
     }
 }
 

@@ -265,10 +265,10 @@ impl<C: Client> Worker<C> {
     /// Corrects an outcome by the script, or by an audit. An action that ends with this request is counted beside its
     /// requests, in the stage in which its last one counts.
     #[inline(never)]
-    fn judge(&self, slot: usize, taken: &Taken, completion: &mut Completion) {
+    fn judge(&self, slot: usize, taken: &Taken, completion: &mut Completion, version: u64) {
         let began_ns = taken.due_ns.max(taken.at_ns);
         let spent = cryptography::take();
-        let ended = self.source.borrow_mut().judge(slot, began_ns, spent, completion);
+        let ended = self.source.borrow_mut().judge(slot, began_ns, spent, version, completion);
         let Some(ended) = ended else { return };
         let is_open = self.shared.is_open;
         let key = RowKey {
@@ -284,15 +284,17 @@ impl<C: Client> Worker<C> {
     /// Judges a request, and notes it in the ledger and in the history, as far as the trial asks for that.
     #[inline(never)]
     fn follow(&self, slot: usize, taken: &Taken, completion: &mut Completion, client: &C) {
+        let answered = *completion;
         if self.shared.is_judged {
-            self.judge(slot, taken, completion);
+            self.judge(slot, taken, completion, client.version());
         }
         // Before the recorder: no second may be handed over without what it acknowledged.
         if let Some(ledger) = &self.shared.ledger {
             taken.request.note_in(ledger, self.shared.buckets, completion.outcome);
         }
         if let Some(clock) = &self.shared.history {
-            self.note_history(slot, taken, completion, client, clock);
+            // What the script expects is no part of what the target answered.
+            self.note_history(slot, taken, &answered, client, clock);
         }
     }
 
@@ -324,7 +326,7 @@ impl<C: Client> Worker<C> {
         let request = &taken.request;
         if self.shared.is_clean_up {
             Outcome::OK
-        } else if self.shared.history.is_some() {
+        } else if self.shared.history.is_some() && !self.shared.is_judged {
             Outcome::ABSENT
         } else if request.operation.asks_for_object()
             && self.shared.unwritten.contains(request.subject.number())

@@ -313,12 +313,12 @@ def _wrong_audit(case: Case, campaign: Campaign, driver: Driver) -> Iterator[Key
             "targets whose objects can be read and listed: not devices",
         )
     for index, phase in enumerate(case.workload.phases):
-        if phase.script is not None:
+        if phase.script is not None and not campaign.audit.history:
             yield KeyMistake(
                 case.source.path(("phases", index, "script")),
                 "a script in a campaign with audit",
-                "phases of operations: a script writes several versions of an object in one trial,"
-                " of which a ledger holds none; its reads and its AUDIT check them",
+                "audit: {history: true}: a script writes several versions of an object in one"
+                " trial, of which a ledger holds none",
             )
         is_judged = campaign.audit.history and is_historic(phase.operations)
         for operation in set(phase.operations) - _AUDITED if not is_judged else ():

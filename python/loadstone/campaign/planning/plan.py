@@ -276,8 +276,11 @@ class _Planner:
             self._prepare_script(script, held)
         self._emit(document, held, pause_ns=self._pause_ns, is_first=stop.is_first)
         if document.get("keeps_history") and self._campaign.audit is not None:
-            model = self._campaign.audit.model
-            self._audit_twice([(trial.read_back_of(document, held.threads, model), held)])
+            read_back = trial.read_back_of(document, held.threads, self._campaign.audit.model)
+            if script is not None:
+                is_fresh = self._campaign.prepare != "never" and not target.allow_foreign
+                read_back = scripted.read_back_of(document, script, read_back, is_fresh=is_fresh)
+            self._audit_twice([(read_back, held)])
         self._pause_ns = stop.pause_after_ns
         if self._is_over(stop.next_need):
             self._clean_up(held)

@@ -15,7 +15,12 @@ from loadstone.campaign.schema.dataset import FixedSize
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.script import Script
 from loadstone.documents.manifest import ScriptOrigin
-from loadstone.documents.trial import LoadDocument, NamedFileDocument, Stop, TrialDocument
+from loadstone.documents.trial import (
+    HistoryDocument,
+    LoadDocument,
+    NamedFileDocument,
+    TrialDocument,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +87,10 @@ class ScriptFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedScript:
-    """Facts for planning about a script; `prepare` writes objects that must exist before."""
+    """Facts for planning about a script.
+
+    `prepare` writes objects that must exist before, `read_back` reads each object once.
+    """
 
     subjects_path: str
     subjects_sha256: str
@@ -90,14 +98,19 @@ class PlannedScript:
     places: int
     can_share_buckets: bool
     largest_bytes: int
+    smallest_bytes: int
     span_ns: int | None
     measured: ScriptFile
+    read_back: ScriptFile
     prepare: ScriptFile | None
     origin: ScriptOrigin | None = None
     """Where it came from, if it is a trace."""
     sealed: SealedKeys | None = None
     """Its keys as they are stored, where paths are encrypted."""
 
+
+VERSION_BYTES = 16
+"""Objects of so many bytes hold their version, by which a history tells what a read saw."""
 
 Scripts = Callable[[WantedScript], PlannedScript]
 
@@ -139,6 +152,12 @@ def mistake(
             "this key with a script without times",
             "this key with a script whose actions have due_ns",
         )
+    if document.get("keeps_history") and script.smallest_bytes < VERSION_BYTES:
+        return KeyMistake(
+            path(("phases", index, "script")),
+            f"an object of {script.smallest_bytes} bytes in a campaign with audit.history",
+            f"objects of {VERSION_BYTES} bytes or more, whose bytes tell which write they are of",
+        )
     if script.sealed is not None:
         limits = facts_of(document["target"]["driver"]).limits
         wrong = script.sealed.mistake(dataset_of(document)["object_prefix"], limits)
@@ -177,14 +196,28 @@ def prepare_of(
 ) -> TrialDocument:
     """Return an unmeasured trial that puts what must be there before a script begins."""
     assert script.prepare is not None, "the caller has looked"
-    stop: Stop = {"requests": script.prepare.requests, "duration_ns": None}
-    clients = min(document["load"].get("clients", 64), max(1, script.prepare.sessions))
+    history: TrialDocument = {"keeps_history": True} if document.get("keeps_history") else {}
+    return {**prepare, "phase": PREPARE, **history, **_dealt(script, script.prepare, document)}
+
+
+def read_back_of(
+    document: TrialDocument, script: PlannedScript, read_back: TrialDocument, *, is_fresh: bool
+) -> TrialDocument:
+    """Return an unmeasured trial that reads each object once after a script whose history is kept.
+
+    `is_fresh` says that none of them was there before the trials whose histories are judged.
+    """
+    judged: HistoryDocument = {**(read_back["judged"] or {}), "version": 0 if is_fresh else None}
+    return {**read_back, **_dealt(script, script.read_back, document), "judged": judged}
+
+
+def _dealt(script: PlannedScript, file: ScriptFile, measured: TrialDocument) -> TrialDocument:
+    """Return what lets a trial of the planner's own follow a file of requests beside a script."""
+    clients = min(measured["load"].get("clients", 64), max(1, file.sessions))
     return {
-        **prepare,
-        "phase": PREPARE,
         "load": {"kind": "closed", "clients": clients},
-        "stop": stop,
-        **_following(script, script.prepare, None),
+        "stop": {"requests": file.requests, "duration_ns": None},
+        **_following(script, file, None),
     }
 
 

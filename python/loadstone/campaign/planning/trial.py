@@ -193,6 +193,8 @@ def _kept_for_audit(audit: Audit | None, phase: Phase) -> TrialDocument:
     """Return what a phase keeps for an audit: a history of its calls, or a ledger of its writes."""
     if audit is None:
         return {}
+    if phase.script is not None:
+        return {"keeps_history": True, "verify": 1.0} if audit.history else {}
     if audit.history and phase.capacity is None and is_historic(phase.operations):
         history: TrialDocument = {"keeps_history": True, "verify": 1.0}
         if phase.keys.order == "sequential" and phase.contend is None:

@@ -203,9 +203,9 @@ class Audit(Section):
     )
     history: Flag = Field(
         default=False,
-        description="In mixes and contended writes, keep each call with its times, and judge "
-        "whether a target of this model could give these answers. A mix then writes and deletes "
-        "the objects that it reads.",
+        description="In mixes, contended writes and scripts, keep each call with its times, and "
+        "judge whether a target of this model could give these answers. A mix then writes and "
+        "deletes the objects that it reads.",
     )
     model: Literal["linear", "read-after-write", "last-writer-wins"] = Field(
         default="linear",

@@ -209,8 +209,8 @@ def command(
         bool,
         typer.Option(
             "--audit-history",
-            help="In a mix, also judge each call by its times: its objects are read, written and "
-            "deleted by all clients.",
+            help="Judge each call of sessions or a mix by its times; objects of a mix are then "
+            "read, written and deleted by all clients.",
         ),
     ] = False,
     card: Annotated[
