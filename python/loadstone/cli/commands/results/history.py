@@ -91,7 +91,7 @@ def command(
         wanted = ", ".join(metric or history.METRICS)
         if measured.keys() & set(metric or history.METRICS):
             why = ", ".join(map(label_words, traced.left_out))
-            print(f"void: no run has a valid value of {wanted}: {why}", file=sys.stderr)
+            print(f"no run has a valid value of {wanted}: {why}", file=sys.stderr)
             raise typer.Exit(exit_code.VOID)
         hint = f"these runs have {', '.join(measured)}" if measured else "they measured nothing"
         raise InputError(f"no run has a valid value of {wanted}", hint)
