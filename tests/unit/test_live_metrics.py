@@ -1,5 +1,6 @@
 """The metrics of a run while it goes on: exact at its end, and never less than before."""
 
+import contextlib
 import json
 import re
 import socket
@@ -104,6 +105,20 @@ def test_metrics_are_served_as_prometheus_reads_them(tmp_path: Path) -> None:
     ):
         names = {family.name for family in text_string_to_metric_families(answer.read().decode())}
     assert {"loadstone_live_requests", "loadstone_live_trials"} <= names
+
+
+def test_a_scrapers_headers_print_nothing_on_the_screen_of_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving_metrics(write_run(tmp_path / "run"), "127.0.0.1:0") as url:
+        address = ("127.0.0.1", int(url.rpartition(":")[2].partition("/")[0]))
+        accept = b"Accept: application/openmetrics-text; version=x"
+        for head in (accept, b"x" * 100_000, b"\xff\0: \xff"):
+            with socket.create_connection(address, 30) as scraper:
+                scraper.sendall(b"GET /metrics HTTP/1.1\r\n" + head + b"\r\n\r\n")
+                with contextlib.suppress(ConnectionError):
+                    assert scraper.recv(100)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_scrapers_that_never_ask_take_few_threads_and_give_them_back(

@@ -5,6 +5,7 @@ of them, and a scraper that stays away costs nothing.
 """
 
 import contextlib
+import io
 import socket
 import threading
 from collections import Counter
@@ -234,6 +235,10 @@ class _MetricsRequest(WSGIRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Log nothing."""
+
+    def get_stderr(self) -> Any:
+        """Keep what a scraper's headers make fail off the screen of the run."""
+        return io.StringIO()
 
 
 def listener(address: str) -> _MetricsServer:
