@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from loadstone import _loadgen
+from loadstone.cli import exit_code
 from loadstone.results.store import read_run
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
@@ -178,3 +179,10 @@ def test_a_cpu_that_this_host_has_not_is_refused(tmp_path: Path) -> None:
     )
     assert finished.code != 0
     assert "load.cpus" in finished.err
+
+
+def test_a_numa_node_that_is_not_there_is_refused_and_those_that_are_there_are_named() -> None:
+    nodes = Path("/sys/devices/system/node/online").read_text().strip()
+    refused = loadstone("bench", "put", "null:", "-n", "10", "--numa", "999")
+    assert refused.code == exit_code.FAILED
+    assert f"{nodes}\n" in refused.err

@@ -7,6 +7,8 @@ use std::mem::size_of_val;
 use crate::error::Error;
 use crate::trial::Trial;
 
+const NODES: &str = "/sys/devices/system/node";
+
 /// CPUs, as the kernel takes a set of them.
 type CpuSet = libc::cpu_set_t;
 
@@ -32,9 +34,14 @@ impl Binding {
         }
         let mut sets: Vec<Vec<usize>> = trial.cpus.iter().map(|cpu| vec![*cpu as usize]).collect();
         for node in &trial.numa_nodes {
-            let path = format!("/sys/devices/system/node/node{node}/cpulist");
-            let text = fs::read_to_string(&path)
-                .map_err(|error| wrong(format!("load.numa: found {node}: read {path}: {error}")))?;
+            let Ok(text) = fs::read_to_string(format!("{NODES}/node{node}/cpulist")) else {
+                let nodes = fs::read_to_string(format!("{NODES}/online"));
+                let nodes = nodes.unwrap_or_else(|_| "none".to_owned());
+                let nodes = nodes.trim_end();
+                return Err(wrong(format!(
+                    "load.numa: found {node}, allowed on this host: {nodes}"
+                )));
+            };
             let mut cpus = parse(&text);
             cpus.retain(|cpu| allowed.contains(cpu));
             if cpus.is_empty() {
