@@ -82,8 +82,9 @@ def loadstone(
 def settled(code: int, err: str) -> int:
     """Return an exit code, but for results that are void since a busy host held the client up."""
     void = [line for line in err.splitlines() if line.startswith("void: ")]
-    busy = tuple(f": {find_rule(rule).short}" for rule in ("STALLED", "LAG"))
-    return 0 if code == exit_code.VOID and void and all(v.endswith(busy) for v in void) else code
+    busy = {find_rule(rule).short for rule in ("STALLED", "LAG")}
+    reasons = {reason for line in void for reason in line.rpartition(": ")[2].split("; ")}
+    return 0 if code == exit_code.VOID and void and reasons <= busy else code
 
 
 def start(

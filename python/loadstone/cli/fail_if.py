@@ -113,8 +113,9 @@ def judge_standing(findings: "Findings", *, are_failures_expected: bool) -> int:
         void = [result for result in void if not FAILURES.issuperset(result.reasons)]
     for result in void[:CASES_SHOWN]:
         _say(f"void: {result.name}: {'; '.join(map(reason_words, result.reasons))}")
-    if len(void) > CASES_SHOWN:
-        _say(f"void: and {len(void) - CASES_SHOWN} results more")
+    if rest := void[CASES_SHOWN:]:
+        reasons = dict.fromkeys(reason_words(name) for result in rest for name in result.reasons)
+        _say(f"void: and {len(rest)} more results: {'; '.join(reasons)}")
     return exit_code.VOID if void else 0
 
 
