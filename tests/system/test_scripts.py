@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import stat
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from cryptography.hazmat.primitives.keywrap import InvalidUnwrap
 from loadstone.analysis.cells.actions import OUT_OF_LINE
 from loadstone.analysis.cells.sessions import read_session_actions
 from loadstone.analysis.measured.rows import Rows
+from loadstone.cli import exit_code
 from loadstone.report.tables.script_actions import BY_USER_TYPE
 from loadstone.results.store import read_run
 from tests.conformance import store_under_test
@@ -397,6 +399,33 @@ def test_an_interrupted_script_is_run_again_by_resume(tmp_path: Path) -> None:
     actions = loadstone("report", run, "-f", "json").json()["actions"]
     assert actions
     assert all(action["actions"] == action["good_actions"] for action in actions)
+
+
+def test_a_resumed_script_finds_the_objects_that_it_had_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    rows = ["1,READ,a,4096,exists,0", "1,WRITE,a,4096,,1000000", "1,DELETE,b,4096,exists,2000000"]
+    rows += [f"1,READ,a,4096,,{due_s}000000000" for due_s in range(1, 4)]
+    (tmp_path / "s.csv").write_text(
+        "\n".join(("session,action,object,size,expect,due_ns", *rows, ""))
+    )
+    file = campaigns.write(
+        tmp_path,
+        f"name: test\ntargets: {{files: {{driver: file, path: {folder}}}}}\n"
+        "dataset: {size: 4KiB}\nload: {threads: 1}\n"
+        "phases: [{script: {file: s.csv, speed: 1}}]\n",
+    )
+    run = tmp_path / "run"
+    process = start("run", file, "-o", run)
+    campaigns.wait_for(process, "script round 1")
+    while process.poll() is None and list(folder.rglob("*b")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output = process.communicate()
+    assert process.returncode == exit_code.INTERRUPTED, output
+    again = loadstone("run", file, "-o", run, "--resume")
+    assert again.code == 0, again.err
+    assert not list(folder.iterdir())
 
 
 def test_a_script_of_a_run_that_was_changed_is_refused(tmp_path: Path) -> None:

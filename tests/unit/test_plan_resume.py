@@ -1,10 +1,13 @@
 """The rest of a plan after an interruption at any point."""
 
+from pathlib import Path
+
 import pytest
 
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.resume import resume
+from loadstone.script.planned import ScriptMaker
 from tests.unit.campaign_drivers import DRIVERS, STORE
 
 
@@ -56,6 +59,26 @@ def test_an_interrupted_delete_gets_its_objects_back_first() -> None:
     assert prepare["mix"] == [{"operation": "put", "weight": 1.0}]
     assert prepare["dataset"] == WHOLE.trials[2].document["dataset"]
     assert not prepare["measured"]
+
+
+def test_a_script_gets_what_it_begins_with_again(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text(
+        "session,action,object,size,expect\n1,READ,a,10,exists\n1,WRITE,b,10,\n"
+    )
+    campaign = parse_campaign(
+        "name: test\n" + STORE + "dataset: {size: 4KiB}\nload: {threads: 1}\n"
+        "phases: [{name: users, script: {file: s.csv}}]\n",
+        drivers=DRIVERS, environ={},
+    )  # fmt: skip
+    whole = make_plan(campaign, DRIVERS, scripts=ScriptMaker(tmp_path / "run", beside=tmp_path))
+    assert ids(whole) == ["0001 prepare", "0002 users", "0003 clean-up"]
+    left = resume(whole, {"0001"})
+    assert ids(left) == ["0004 clean-up", "0005 prepare", "0002 users", "0003 clean-up"]
+    assert left.trials[1].document["script"] == whole.trials[0].document["script"]
+    # What prepares it was interrupted: it is not made twice.
+    assert ids(resume(whole, set())) == ["0004 clean-up", *ids(whole)]
+    assert ids(resume(whole, {"0001"}, started_ids={"0001"})) == ids(whole)[1:]
+    assert ids(resume(whole, {"0001", "0002"})) == ids(whole)[2:]
 
 
 def test_a_delete_that_had_not_started_needs_no_new_objects() -> None:

@@ -43,8 +43,8 @@ def resume(
 
     A trial that started and did not finish leaves its dataset in doubt: where a later trial needs
     it, a `prepare` or `clean-up` trial is put in again, under a new number at the end of the
-    plan's. Without `started_ids`, the first unfinished trial of each target is taken to have
-    started, and so is each one that stands before a finished one.
+    plan's; so is what prepares a script. Without `started_ids`, the first unfinished trial of each
+    target is taken to have started, and so is each one that stands before a finished one.
 
     The data of a leg went with its server: where its trials had written any, it is written anew.
     """
@@ -58,22 +58,32 @@ def resume(
     past = _past(plan, finished, started)
     written = _written(plan)
     remaining: list[PlannedTrial] = []
+    preparations: dict[_Place, TrialDocument] = {}
     legs = legs_of(plan.trials) if plan.arms else {}
     begun = {leg for trial, leg in legs.items() if trial in finished}
     leg: int | None = None
     for entry in plan.trials:
+        place, document = _place(entry), entry.document
+        is_preparation = lifecycle.prepares_script(document)
+        if is_preparation:
+            preparations[place] = document
         if entry.id in finished:
             continue
-        place, document = _place(entry), entry.document
         dataset = past.get(place, RunToResume())
         need = lifecycle.need_of(document, is_first=entry.is_first)
+        is_script = bool(document.get("script")) and not is_preparation
+        if is_script and remaining and remaining[-1].document is preparations.get(place):
+            need = Need.ANYTHING
         if entry.id in legs and legs[entry.id] != leg:
             leg = legs[entry.id]
             if leg in begun and dataset.state in WRITTEN and entry.phase != lifecycle.CLEAN_UP:
                 need = Need.FULL
             dataset = RunToResume(is_in_doubt=leg in begun)
         if not dataset.suits(need, _version(document)):
-            for repair in _repairs(document, plan.drivers[place[0]], need, written[place]):
+            repairs = _repairs(document, plan.drivers[place[0]], need, written[place])
+            if repairs and is_script and place in preparations:
+                repairs.append(preparations[place])
+            for repair in repairs:
                 number += 1
                 repaired: TrialDocument = {**repair, "id": f"{lead}{number:04d}"}
                 remaining.append(PlannedTrial(document=repaired, suite=entry.suite))
@@ -102,7 +112,9 @@ def _past(
             past[place] = _after(entry.document, dataset)
             continue
         state = lifecycle.state_interrupted(entry.document, dataset.state)
-        is_in_doubt = dataset.is_in_doubt or state is not dataset.state
+        # Which of its objects a script had written over or deleted is not known.
+        is_changed = state is not dataset.state or bool(entry.document.get("script"))
+        is_in_doubt = dataset.is_in_doubt or is_changed
         past[place] = RunToResume(state, dataset.version, is_in_doubt)
         skipped.add(place)
     return past

@@ -91,6 +91,8 @@ def need_of(document: TrialDocument, *, is_first: bool) -> Need:
     after other phases on the same objects writes over them, because the campaign says so. What
     appends begins with nothing, wherever it stands.
     """
+    if prepares_script(document):
+        return _need_of_script(document["target"]["driver"])
     if document["phase"] in (PREPARE, CLEAN_UP, AUDIT) or not operations_of(document):
         return Need.ANYTHING
     if document.get("script"):
@@ -189,6 +191,11 @@ def is_whole_only(document: TrialDocument) -> bool:
     return keeps and any(
         state_interrupted(document, state) is not state_after(document, state) for state in State
     )
+
+
+def prepares_script(document: TrialDocument) -> bool:
+    """Tell whether a trial puts the objects that a script finds when it begins."""
+    return document["phase"] == PREPARE and bool(document.get("script"))
 
 
 def deletes_all(document: TrialDocument) -> bool:
