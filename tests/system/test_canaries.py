@@ -31,7 +31,7 @@ from loadstone.results.store import read_run
 from loadstone.view.page_server import PageServer
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, PROJECT, USER
-from tests.system.command import HANGS_AFTER_S, NO_STATE, CommandResult
+from tests.system.command import HANGS_AFTER_S, NO_STATE, CommandResult, settled
 from tests.system.hostile_server import Exchange, hostile, is_object_read
 from tests.unit.test_metrics_push import collecting
 
@@ -217,7 +217,7 @@ def loadstone(cage: Cage, *arguments: str | Path, without: Collection[str] = ())
         assert b"\x1b" not in content, name
         assert b"\x07" not in content, name
     assert b"Traceback" not in err, err.decode()
-    return CommandResult(process.returncode, out.decode(), err.decode())
+    return CommandResult(settled(process.returncode, err.decode()), out.decode(), err.decode())
 
 
 def _watch(cage: Cage, root: int, is_over: threading.Event) -> None:

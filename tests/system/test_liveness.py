@@ -20,7 +20,7 @@ import pytest
 from loadstone.cli import exit_code
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
-from tests.system.command import NO_STATE, start
+from tests.system.command import NO_STATE, settled, start
 from tests.system.endless_answers import ENDLESS, OF_LOG_INS
 from tests.system.hostile_server import Exchange, Message, hostile, is_object_read
 from tests.system.spoilers import CASES, Case
@@ -126,6 +126,8 @@ class Attempt:
                 process.wait()
             errors.seek(0)
             err = errors.read().decode(errors="replace")
+        if code is not None:
+            code = settled(code, err)
         return End(code, err, (time.monotonic() - began) / TIMEOUT_S)
 
 

@@ -20,6 +20,7 @@ from loadstone.analysis.judgements.judgement import spoiled_trials, without_spoi
 from loadstone.analysis.measured.part import Mix, Part, WindowWork
 from loadstone.analysis.rules import RULES
 from loadstone.analysis.statistics.ratios import paired_ratio
+from loadstone.cli.gate import SoFar
 from loadstone.results.record import Record
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import SECOND_NS, Folder, trial, trial_rows
@@ -310,3 +311,18 @@ def test_what_a_server_took_is_known_though_the_client_stalled(
     measurements = account.of(SERVER_CPU)
     assert len({measurement.block for measurement in measurements}) == len(measurements) == blocks
     assert {measurement.standing for measurement in measurements} == {"valid"}
+
+
+def test_an_account_that_grows_by_blocks_leaves_out_what_the_whole_one_does(tmp_path: Path) -> None:
+    _blocks(tmp_path, {3}, OF_CLIENT_OR_RECORD["STALLED"])
+    run = read_run(tmp_path / "run")
+    first, *others = run.records
+    so_far = SoFar(replace(run, records=(first,)))
+    for record in others:
+        so_far.add([record.id])
+    whole, grown = (
+        sorted((rate.target, rate.block or 0, rate.value, rate.standing) for rate in rates)
+        for rates in (read_account(run).of("requests_per_s"), so_far.account.of("requests_per_s"))
+    )
+    assert grown == whole
+    assert {standing for *_, standing in grown} == {"valid"}

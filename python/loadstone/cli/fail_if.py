@@ -108,14 +108,17 @@ def judge_standing(findings: "Findings", *, are_failures_expected: bool) -> int:
     if not results and not others and any(trial.is_measured for trial in findings.trials):
         _say(f"error: {no_result(findings)}")
         return exit_code.FAILED
-    void = [result for result in results if result.is_void]
-    if are_failures_expected:
-        void = [result for result in void if not FAILURES.issuperset(result.reasons)]
-    for result in void[:CASES_SHOWN]:
-        _say(f"void: {result.name}: {'; '.join(map(reason_words, result.reasons))}")
+    excused = FAILURES if are_failures_expected else frozenset[str]()
+    void = [
+        (result.name, [reason_words(name) for name in result.reasons if name not in excused])
+        for result in results
+        if result.is_void and not (excused and excused.issuperset(result.reasons))
+    ]
+    for name, reasons in void[:CASES_SHOWN]:
+        _say(f"void: {name}: {'; '.join(reasons)}")
     if rest := void[CASES_SHOWN:]:
-        reasons = dict.fromkeys(reason_words(name) for result in rest for name in result.reasons)
-        _say(f"void: and {len(rest)} more results: {'; '.join(reasons)}")
+        words = dict.fromkeys(word for _, reasons in rest for word in reasons)
+        _say(f"void: and {len(rest)} more results: {'; '.join(words)}")
     return exit_code.VOID if void else 0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.accounts.gate import POWER, GateAnswer, Outcome, Rules, judge
 from loadstone.analysis.accounts.judged_account import read_account
+from loadstone.analysis.accounts.run_account import leave_out_spoiled
 from loadstone.cli import exit_code
 from loadstone.cli.messages import say
 from loadstone.errors import InputError, LeftBehindError, LoadstoneError
@@ -155,14 +156,19 @@ class SoFar:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.account: Account = read_account(run)
+        self._account: Account = read_account(run)
 
     def add(self, trials: Sequence[str]) -> None:
         """Add trials by their records alone."""
         records = tuple(read_record(self.run.path, trial) for trial in trials)
         account = read_account(replace(self.run, records=records))
-        measurements = (*self.account.measurements, *account.measurements)
-        self.account = replace(self.account, measurements=measurements)
+        measurements = (*self._account.measurements, *account.measurements)
+        self._account = replace(self._account, measurements=measurements)
+
+    @property
+    def account(self) -> Account:
+        """The account of all trials so far."""
+        return leave_out_spoiled(self._account)
 
 
 def last_green(history: Path) -> tuple[str, ...]:

@@ -165,6 +165,24 @@ def _servers(run: Run) -> Iterator[tuple[str, Mapping[str, float]]]:
         yield record.id, {metric: value for metric, value in used.items() if value > 0}
 
 
+def leave_out_spoiled(account: Account) -> Account:
+    """Leave out of cases that have other trials what only the client made void, as results do."""
+    spoiled = {
+        id(number)
+        for number in account.measurements
+        if number.standing == "void" and LEFT_OUT.issuperset(number.reasons)
+    }
+    kept = {(n.target, n.case, n.metric) for n in account.measurements if id(n) not in spoiled}
+    return replace(
+        account,
+        measurements=tuple(
+            number
+            for number in account.measurements
+            if id(number) not in spoiled or (number.target, number.case, number.metric) not in kept
+        ),
+    )
+
+
 def _of_stalled(
     run: Run, results: Sequence[Result], servers: Mapping[str, Mapping[str, float]]
 ) -> Iterator[Measurement]:
