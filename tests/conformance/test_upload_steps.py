@@ -101,9 +101,7 @@ def test_an_upload_that_is_ended_twice_is_ended_once(
     counted = counts(result)
     outcomes = {outcome for _, outcome in counted}
     assert outcomes <= {"ok", "lost_race"} | failures, result.summary["error_examples"]
-    assert counted.get(("complete_upload", "lost_race"), 0) + counted.get(
-        ("abort_upload", "lost_race"), 0
-    )
+    assert any(operation in ENDS and outcome != "ok" for operation, outcome in counted)
     clean_up(place, dataset)
 
 

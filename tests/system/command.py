@@ -39,6 +39,7 @@ class CommandResult:
 
     def json(self) -> Any:
         """Read what it printed as JSON."""
+        assert self.out, self.err
         return json.loads(self.out)
 
     @property
