@@ -172,13 +172,14 @@ def leave_out_spoiled(account: Account) -> Account:
         for number in account.measurements
         if number.standing == "void" and LEFT_OUT.issuperset(number.reasons)
     }
-    kept = {(n.target, n.case, n.metric) for n in account.measurements if id(n) not in spoiled}
+    usable = {(n.target, n.case, n.metric) for n in account.measurements if id(n) not in spoiled}
     return replace(
         account,
         measurements=tuple(
             number
             for number in account.measurements
-            if id(number) not in spoiled or (number.target, number.case, number.metric) not in kept
+            if id(number) not in spoiled
+            or (number.target, number.case, number.metric) not in usable
         ),
     )
 
