@@ -12,14 +12,18 @@ from loadstone.execution.programs.answers import answer_of
 
 
 @contextlib.contextmanager
-def saying(speak: Callable[[socket.socket], object]) -> Iterator[str]:
-    """Accept one connection, speak on it once it has asked, and close it."""
+def saying(
+    speak: Callable[[socket.socket], object], requests: list[bytes] | None = None
+) -> Iterator[str]:
+    """Accept one connection, speak on it once it has asked, and close it; keep its request."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def accept() -> None:
             connection, _ = listener.accept()
             with connection, contextlib.suppress(OSError):
-                connection.recv(4096)
+                request = connection.recv(4096)
+                if requests is not None:
+                    requests.append(request)
                 speak(connection)
 
         thread = threading.Thread(target=accept)
@@ -46,6 +50,14 @@ def saying(speak: Callable[[socket.socket], object]) -> Iterator[str]:
 def test_what_is_no_status_is_no_answer(first_bytes: bytes, status: int | None) -> None:
     with saying(lambda connection: connection.sendall(first_bytes)) as url:
         assert answer_of(url) == status
+
+
+def test_a_user_and_password_of_the_address_stay_out_of_the_request() -> None:
+    requests: list[bytes] = []
+    with saying(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\n"), requests) as url:
+        assert answer_of(url.replace("http://", "http://somebody:pass-word@")) == 200
+    assert b"Host: 127.0.0.1:" in requests[0]
+    assert b"pass-word" not in requests[0]
 
 
 def test_a_server_that_answers_in_drops_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

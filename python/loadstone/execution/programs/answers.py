@@ -23,7 +23,8 @@ def answer_of(url: str) -> int | None:
         parts = urlsplit(url)
         is_tls = parts.scheme == "https"
         path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
-        head = f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode()
+        host = parts.netloc.rpartition("@")[2]
+        head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
         address = (parts.hostname or "", parts.port or (443 if is_tls else 80))
         with socket.create_connection(address, ANSWER_S) as plain:
             stream = _tls(plain) if is_tls else plain
