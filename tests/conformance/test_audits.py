@@ -72,7 +72,7 @@ def test_what_another_program_damaged_is_found_by_its_kind(store: Place, tmp_pat
     for number, finding in enumerate(audit["findings"]):
         replay = tmp_path / "run" / finding["replay"]
         repeated = loadstone("run", replay, "-o", tmp_path / f"replay-{number}")
-        assert not repeated.code, "nobody damages what the replay writes"
+        assert not repeated.code, "the replay runs on a sound store"
     loadstone("clean", tmp_path / "run", "--yes")
     assert bucket not in view.buckets()
 

@@ -23,7 +23,7 @@ pub const PART_BYTES: usize = 8;
 const TOLD_CHARACTERS: usize = 2000;
 /// A shorter secret would be found in words that have nothing to do with it.
 const SHORTEST_BYTES: usize = 4;
-/// A secret in base64 that stands for so many bytes is a key, which a server may write back decoded.
+/// A base64 secret that decodes to this many bytes is an encryption key, which a server may echo as raw bytes.
 const KEY_BYTES: RangeInclusive<usize> = 16..=64;
 /// What stands in the place of a name that may be a secret.
 const UNNAMED: &str = "of the name that is given (not repeated: it may be the secret itself)";
@@ -287,8 +287,8 @@ fn forms_of(secret: &[u8]) -> BTreeSet<Vec<u8>> {
     forms
 }
 
-/// Returns a secret as text. A key that is none is written with a mark for what is no text, or a
-/// character of Latin-1 for each byte.
+/// Returns the texts that a secret may be printed as. Bytes that are not UTF-8 are printed with replacement
+/// characters, or as Latin-1.
 fn texts_of(secret: &[u8]) -> Vec<String> {
     match str::from_utf8(secret) {
         Ok(text) => vec![text.to_owned()],
@@ -416,8 +416,8 @@ mod tests {
         for key in [printable, &bytes] {
             for form in forms_of(key) {
                 let text = String::from_utf8(form).expect("forms are texts");
-                let told = blot(&format!("<{text}>"), [STANDARD.encode(key).as_str()]);
-                assert_eq!(told, "<***>", "{text}");
+                let masked = blot(&format!("<{text}>"), [STANDARD.encode(key).as_str()]);
+                assert_eq!(masked, "<***>", "{text}");
             }
         }
     }

@@ -256,7 +256,7 @@ def listener(address: str) -> _MetricsServer:
         family, _, _, _, endpoint = facts[0]
         return _MetricsServer(family, (str(endpoint[0]), int(port)))
     except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "that is no name of a host"
+        reason = error.strerror if isinstance(error, OSError) else "not a valid host name"
         raise InputError(
             f"metrics cannot be served at {address}: {reason}",
             "name an address of this host and a free port; port 0 takes one",
@@ -267,7 +267,7 @@ def listener(address: str) -> _MetricsServer:
 def serving_metrics(folder: Path, address: str) -> Iterator[str]:
     """Serve the metrics of a run at an address (HOST:PORT), and yield their URL.
 
-    InputError where the address cannot be listened at. Nobody is asked who they are.
+    InputError where the address cannot be listened at. Clients are not authenticated.
     """
     server = listener(address)
     registry = CollectorRegistry()

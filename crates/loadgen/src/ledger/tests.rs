@@ -233,7 +233,7 @@ fn pages_hold_what_is_exceptional_however_much_of_it_there_is() {
             let entry = &mut entries[index as usize];
             *entry = entry_after(*entry, effect, is_ok);
         }
-        for page in ledger.pages.lock().expect("nobody panicked").iter() {
+        for page in ledger.pages.lock().expect("no thread panicked").iter() {
             let content = page.take_changed().expect("all pages have changed");
             let first = page.number * OBJECTS_PER_PAGE;
             for index in first..(first + OBJECTS_PER_PAGE).min(OBJECTS) {

@@ -293,7 +293,7 @@ impl<C: Client> Worker<C> {
             taken.request.note_in(ledger, self.shared.buckets, completion.outcome);
         }
         if let Some(clock) = &self.shared.history {
-            // What the script expects is no part of what the target answered.
+            // The history holds the target's answer, before the script's expectation corrects the outcome.
             self.note_history(slot, taken, &answered, client, clock);
         }
     }

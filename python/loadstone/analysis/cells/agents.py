@@ -99,7 +99,7 @@ def agents_of(
     for agent in sorted(by_agent):
         of_agent = by_agent[agent]
         errors = added_up(error for part in of_agent for error in part.errors.items())
-        own_good, own_bytes = (
+        agent_good, agent_bytes = (
             sum(part.good for part in of_agent),
             sum(part.bytes for part in of_agent),
         )
@@ -108,14 +108,14 @@ def agents_of(
                 agent=agent,
                 trials=tuple(dict.fromkeys(part.record.id for part in of_agent)),
                 operation=of_agent[0].operation,
-                requests=own_good + sum(errors.values()),
-                good=own_good,
+                requests=agent_good + sum(errors.values()),
+                good=agent_good,
                 objects=sum(part.objects for part in of_agent),
-                bytes=own_bytes,
+                bytes=agent_bytes,
                 errors=errors,
                 duration_s=duration_s,
-                requests_per_s=requests_per_s * own_good / good if good else 0.0,
-                bytes_per_s=bytes_per_s * own_bytes / whole_bytes if whole_bytes else 0.0,
+                requests_per_s=requests_per_s * agent_good / good if good else 0.0,
+                bytes_per_s=bytes_per_s * agent_bytes / whole_bytes if whole_bytes else 0.0,
                 response=_latency(of_agent, "response"),
                 service=_latency(of_agent, "service"),
                 first_byte=_latency(of_agent, "first_byte"),
