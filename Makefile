@@ -120,9 +120,10 @@ CHECKED := --release $(addprefix --config profile.release.,debug-assertions=true
 test-rust: $(STAMPS)/packages ## run the tests of the Rust crates
 	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test $(CHECKED) --workspace --tests --quiet $(CARGO_TEST_OPTIONS)
 
-# CI also runs the long tests that its commit draws (tests/rotation.py).
+# CI also runs the long tests that its commit draws (tests/rotation.py), and repeats what failed, up to five tests.
 NOT_LONG := $(if $(CI),, and not long)
-ROTATION := $(if $(CI),--rotation "$(shell git rev-parse HEAD 2>/dev/null || echo none)" --rotation-cpu)
+REPEATS := --reruns 1 --max-suite-reruns 5 --rerun-show-tracebacks
+ROTATION := $(if $(CI),$(REPEATS) --rotation "$(shell git rev-parse HEAD 2>/dev/null || echo none)" --rotation-cpu)
 
 # pytest ends with 2 when it is interrupted, and with 5 when PYTEST_OPTIONS left it no test.
 PYTEST := $(BIN)/python -m pytest -q
@@ -137,7 +138,7 @@ $(STAMPS)/rewritten: $(STAMPS)/packages $(TEST_SOURCES)
 
 # Tests that look at how fast something is have the host to themselves.
 ALONE := tests/rig $(addprefix tests/system/test_,calibrate.py stalls.py)
-RUN := $(IN_PARTS) run() { $(PYTEST) -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; };
+RUN := $(IN_PARTS) run() { $(PYTEST) -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(CI),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; };
 BESIDE := $(MAKE) --no-print-directory $(STAMPS)/rewritten; run $(PARALLEL) $(WORKERS) $(ALONE:%=--ignore=%);
 .PHONY: test-python
 test-python: $(STAMPS)/packages ## run the Python tests that need no real servers
@@ -206,7 +207,7 @@ golden: $(STAMPS)/packages ## write the golden reports anew; read the difference
 REAL_ALONE := tests/calibration tests/rig $(addprefix tests/system/test_real_,ceilings.py skyhook.py)
 .PHONY: test-real
 test-real: $(STAMPS)/packages servers ## install and start real servers, and test against them
-	@$(IN_PARTS) run() { $(PYTEST) -m 'real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),100) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
+	@$(IN_PARTS) run() { $(PYTEST) -m 'real$(NOT_LONG)' $(ROTATION) $(if $(CI),60) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
 	run $(PARALLEL) logical $(REAL_ALONE:%=--ignore=%); \
 	run $(REAL_ALONE); \
 	exit $$status

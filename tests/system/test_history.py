@@ -56,10 +56,19 @@ def test_no_call_of_a_sound_store_is_contradicted(
     assert history["calls"] > 1000
 
 
+# Where calls overlap, it may take more than three of them to show that a read was stale.
+STALE = {"lost", "stale", "unordered"}
+
+
+def is_proved(finding: dict[str, Any]) -> bool:
+    """Tell whether a finding has as many calls as its kind may have."""
+    return 1 <= len(finding["calls"]) <= (8 if finding["kind"] == "unordered" else 3)
+
+
 # So many that a busy host, which makes a tenth of the calls, still tells a dozen.
 LIES = {
     "lost_write": ("get=6,put=1", 0.01, {"lost", "stale"}),
-    "stale_read": ("get=6,put=1", 0.002, {"lost", "stale"}),
+    "stale_read": ("get=6,put=1", 0.002, STALE),
     # What comes back lies over a newer write, if there was one meanwhile.
     "resurrect": (MIX, 0.03, {"resurrected", "lost", "stale"}),
     "corrupt_byte": ("get=6,put=1", 0.01, {"corrupt"}),
@@ -84,7 +93,7 @@ def test_each_lie_that_a_read_can_show_is_found_and_named(lie: str, tmp_path: Pa
     assert contradicted <= lied_about
     assert len(contradicted) > len(lied_about) / 3
     # One call contradicts the put of the fill, which came before the history.
-    assert all(1 <= len(finding["calls"]) <= 3 for finding in audit["findings"])
+    assert all(is_proved(finding) for finding in audit["findings"])
     report = loadstone("report", tmp_path / "run", "-f", "json").json()
     assert {result["standing"] for result in report["results"]} == {"void"}
 

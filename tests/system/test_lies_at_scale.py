@@ -14,6 +14,7 @@ from tests.conformance import store_under_test
 from tests.system.command import loadstone
 from tests.system.test_audit import audit_of, lies_in, named
 from tests.system.test_clean_up_counts import KEYS
+from tests.system.test_history import STALE
 from tests.system.test_session_audits import target_of
 
 WRITES = int(os.environ.get("LOADSTONE_WRITES", "100000"))
@@ -48,7 +49,7 @@ ROUNDS = {
 
 CALLS = {
     # A read is behind only where no write runs beside it: hence few clients on many objects.
-    "stale_read": ("{mix: {get: 1, put: 1}, requests: %d}", {"stale", "lost"}, 20_000),
+    "stale_read": ("{mix: {get: 1, put: 1}, requests: %d}", STALE, 20_000),
     "condition_ignored": (
         "{contend: {keys: 64, clients: 32}, requests: %d}",
         {"condition_ignored", "two_winners", "lost_update", "unordered"}, 64,
