@@ -1,5 +1,5 @@
-"""In: a campaign file, or flags. Out: a Plan, which is a list of trial documents in order.
+"""Turns a campaign file or command-line flags into a Plan: an ordered list of trial documents.
 
-Pure but for reading the file and the names in the environment; knows nothing of how trials are
+Reads only the campaign file and the names of environment variables; knows nothing of how trials are
 executed, recorded or reported.
 """

@@ -1,7 +1,6 @@
-"""Capabilities and facts of the drivers of this installation: the load generator's table.
+"""Capabilities and facts of this installation's drivers, from the load generator's table.
 
-Everything that depends on a driver is a fact in this table, which each driver's own source states.
-No other module knows a driver by its name.
+Each driver states its facts in its own Rust source. No Python module names a driver.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,7 @@ from loadstone import _loadgen
 
 
 class _Row(BaseModel):
-    # A setting of a kind that is not known here is left for the driver itself to judge.
+    # Settings of unknown kinds are accepted here and checked by the driver itself.
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
@@ -34,7 +33,7 @@ class Setting(_Row):
 
     @property
     def usual(self) -> bool | str | None:
-        """Its default, as a campaign would write it."""
+        """Return the default, spelt as in a campaign."""
         return self.default == "true" if self.kind == "flag" else self.default
 
 
@@ -46,7 +45,7 @@ class Address(_Row):
 
 
 class Variable(_Row):
-    """A variable of the environment, and the setting that it fills; secrets are referred to."""
+    """An environment variable and the setting that it fills; secrets are kept as references."""
 
     name: str
     setting: str
@@ -63,7 +62,7 @@ class BucketNames(_Row):
 
 
 class ProtocolLimits(_Row):
-    """Limits of a target's protocol; None where it has none that matters."""
+    """Limits of a target's protocol; None where there is no relevant limit."""
 
     put_bytes_max: int | None = None
     object_bytes_max: int | None = None
@@ -75,7 +74,7 @@ class ProtocolLimits(_Row):
 
 
 class Throttling(_Row):
-    """Answers that ask for fewer requests."""
+    """Answers by which the target throttles clients."""
 
     statuses: tuple[int, ...] = ()
     codes: tuple[str, ...] = ()
@@ -92,7 +91,7 @@ class CalibrationFacts(_Row):
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether objects are kept, in memory of this host."""
+        """Whether objects are kept in the memory of this host."""
         return self.stand_in in ("objects_in_memory", "blocks_in_memory")
 
 
@@ -116,12 +115,12 @@ class Facts(_Row):
 
     @property
     def is_served(self) -> bool:
-        """Whether it is calibrated with a server on this host, which takes its processors too."""
+        """Whether calibration needs a server on this host, which competes for its processors."""
         return self.calibration is not None and self.calibration.stand_in == "server"
 
 
 class Driver(_Row):
-    """One way of reaching a kind of target."""
+    """One way to access a kind of target."""
 
     name: str
     summary: str = ""
@@ -136,7 +135,7 @@ class Driver(_Row):
         return next((setting for setting in self.settings if setting.name == name), None)
 
     def variables_of(self, setting: str) -> list[str]:
-        """Return the variables of the environment that fill a setting by themselves."""
+        """Return the environment variables that fill this setting without any other."""
         return [
             variable.name
             for group in self.facts.environment
@@ -152,7 +151,7 @@ DriverTable = Drivers | Iterable[Mapping[str, Any]]
 
 
 def read_drivers(table: DriverTable | None = None) -> Drivers:
-    """Return the drivers by name: from rows as the load generator gives them, or from itself."""
+    """Return the drivers by name, from `table` or else from the load generator's own table."""
     if isinstance(table, Mapping):
         return table
     if table is None:
@@ -161,13 +160,13 @@ def read_drivers(table: DriverTable | None = None) -> Drivers:
 
 
 def facts_of(name: str) -> Facts:
-    """Return what is true of a driver; of one that only another build has, nothing is known."""
+    """Return the facts of a driver; empty facts for a driver that this build lacks."""
     driver = _all().get(name)
     return Facts() if driver is None else driver.facts
 
 
 def addresses_of(facts: Facts, settings: Mapping[str, Any]) -> list[str]:
-    """Return the URLs in a target's settings, the most telling first."""
+    """Return the URLs in a target's settings, the most specific first."""
     if facts.address.kind != "urls":
         return []
     values = [settings.get(name) for name in facts.address.settings]

@@ -10,12 +10,12 @@ _Kind = tuple[str, tuple[str, ...], str]
 
 
 class Forecast:
-    """Adds up the rests and the trials to come; knows nothing before it has seen rates.
+    """Adds up the pauses and the expected durations of the remaining trials.
 
-    A trial that ends by the clock takes its time. One that ends by requests is taken to be as
-    fast as the last one of the same target, operations and load, else of the same operations on
-    any target; without either there is no forecast, but for what is not measured: a preparation or
-    clean-up of unknown speed is taken to be over at once.
+    A trial with a duration takes that duration. A trial with a number of requests is assumed to be
+    as fast as the last one of the same target, operations and load, else of the same operations on
+    any target. Without either there is no forecast, except that preparations and clean-ups of
+    unknown speed count as instantaneous.
     """
 
     def __init__(self, trials: Sequence[PlannedTrial]) -> None:
@@ -24,27 +24,29 @@ class Forecast:
         self._rates_anywhere: dict[tuple[str, ...], float] = {}
 
     def extend(self, trials: Sequence[PlannedTrial]) -> None:
-        """Take in the trials of a start that was planned just now."""
+        """Add the trials of a newly planned start."""
         self._left |= {planned.id: planned for planned in trials}
 
     def drop(self, document: TrialDocument) -> None:
-        """Note that a trial is no longer to come: it has begun, or was skipped."""
+        """Remove a trial that has begun or was skipped from the forecast."""
         search = document.get("search") or {}
         self._left.pop(str(search.get("of", document["id"])), None)
 
     def observe(self, document: TrialDocument, requests: int, elapsed_ns: int) -> None:
-        """Note how fast a trial goes."""
+        """Record the speed of a running trial: `requests` in `elapsed_ns`."""
         if requests > 0 and elapsed_ns > 0:
             rate = requests * 1e9 / elapsed_ns
             self._rates[_kind(document)] = rate
             self._rates_anywhere[_operations(document)] = rate
 
     def left_ns(self) -> int | None:
-        """Return the time that the trials to come will take, rests and all."""
+        """Return the remaining time including pauses, in nanoseconds; None if it cannot be
+        forecast.
+        """
         total_ns = 0
         for planned in self._left.values():
             if planned.is_search:
-                # How many trials it takes is not known beforehand.
+                # The number of trials in a search is not known beforehand.
                 return None
             trial_ns = self._trial_ns(planned.document)
             if trial_ns is None:

@@ -1,6 +1,6 @@
-"""Facts about each operation: the load generator's table.
+"""Facts about each operation, from the load generator's table.
 
-`OPERATIONS` has the operations by name, in the order in which lists show them.
+`OPERATIONS` maps names to operations, in the order in which lists show them.
 """
 
 import functools
@@ -18,37 +18,37 @@ class Operation:
     name: str
     summary: str
     reads: bool
-    """Whether its answers are payload."""
+    """Whether its responses carry payload."""
 
     writes: bool
-    """Whether its requests are payload."""
+    """Whether its requests carry payload."""
 
     needs_objects: bool
-    """Whether it needs objects that are there already."""
+    """Whether its objects must exist already."""
 
     is_mixed: bool
-    """Whether it may stand in a mix with others."""
+    """Whether it may be combined with others in a mix."""
 
     reads_existing: bool
-    """Whether it can be done to objects that others wrote, as it changes nothing."""
+    """Whether it may run on objects that others wrote, because it changes nothing."""
 
     repeats: Literal["always", "until_full", "never"]
-    """Number of times that it can be done to one object or bucket."""
+    """How often it can be repeated on one object or bucket."""
 
     options: Sequence[str]
     """The options of a trial document that it reads."""
 
     takes_from: Sequence[str]
-    """In a mix it is done only to what these operations have made there."""
+    """Within a mix it uses only objects or uploads that these operations created there."""
 
     @property
     def is_upload_step(self) -> bool:
-        """Whether it is for an upload that its mix has begun, or begins one."""
+        """Whether it begins an upload or continues one that its mix has begun."""
         return "create_upload" in self.takes_from
 
     @property
     def only_once(self) -> str | None:
-        """Why a phase goes over its objects only once; None where it may repeat."""
+        """Why a phase can process its objects only once; None if it may repeat."""
         if self.repeats == "always":
             return None
         if self.repeats == "until_full":

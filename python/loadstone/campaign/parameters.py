@@ -1,4 +1,6 @@
-"""Parameters of cases as numbers, and cases and trials in the words of all screens and reports."""
+"""Parameters of cases as numbers, and cases and trials in the wording of all screens and
+reports.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -6,7 +8,7 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.units import SIZES, describe_size
 
 SWEPT_LOADS = ("threads", "rate", "rate_per_s")
-"""The parameters that a sweep of loads varies; the last one is other tools'."""
+"""The parameters that a sweep of loads varies; `rate_per_s` comes from imported results."""
 
 _WORDINGS: Mapping[str, Callable[[object], str]] = {
     "threads": lambda value: f"{value} threads" if value != 1 else "1 thread",
@@ -23,13 +25,13 @@ _WORDINGS: Mapping[str, Callable[[object], str]] = {
 
 
 def whole_parameter(parameters: Mapping[str, object], name: str) -> int | None:
-    """Return a parameter that is a whole number; None where it is absent, or anything else."""
+    """Return a parameter that is a whole number; None if it is absent or of another type."""
     value = parameters.get(name)
     return value if isinstance(value, int) else None
 
 
 def varied_parameters(cases: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return the parameters that cases differ in, or that some of them lack; the size first."""
+    """Return the parameters that differ between cases or that some of them lack; the size first."""
     every = list(cases)
     names = dict.fromkeys(name for case in every for name in case)
     varied = [name for name in names if len({str(case.get(name)) for case in every}) > 1]
@@ -37,9 +39,9 @@ def varied_parameters(cases: Iterable[Mapping[str, object]]) -> list[str]:
 
 
 def varied_values(cases: Iterable[Mapping[str, object]]) -> dict[str, list[object]]:
-    """Return the parameters with several values, each with its values in order.
+    """Return the parameters with several values, each with its sorted values.
 
-    Plans shuffle their cases: numbers are sorted by size, other values as text.
+    Plans shuffle their cases, so numbers are sorted by size and other values as text.
     """
     values_by_name: dict[str, dict[str, object]] = {}
     for case in cases:
@@ -55,7 +57,7 @@ def _in_order(values: list[object]) -> list[object]:
 
 
 def describe_value(name: str, value: object) -> str:
-    """Return the value of a parameter for a column of its name: "4 KiB", "true"; empty for None."""
+    """Return a parameter's value for a column with its name: "4 KiB", "true"; empty for None."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -93,7 +95,7 @@ def describe_trial(document: TrialDocument) -> str:
         words.append(f"block {document['block']}")
     if "of" in (search := document.get("search") or {}):
         words.append(f"step {search['step']} ({search['stage']})")
-    # The target's name stands for its facts.
+    # The facts are left out because the target's name identifies them.
     facts = target.get("facts") or {}
     parameters = case.get("parameters") or {}
     varied = {name: value for name, value in parameters.items() if name not in facts}

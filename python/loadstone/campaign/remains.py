@@ -1,4 +1,4 @@
-"""Data that a run may have left on its targets, by its plan and the trials that began."""
+"""Data that a run may have left on its targets, from its plan and the started trials."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ from loadstone.documents.trial import TrialDocument
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """A dataset that is still there, or may be."""
+    """A dataset that still exists, or may exist."""
 
     target: str
     driver: str
     buckets: Buckets
     clean_up: TrialDocument
-    """The document of a trial that deletes it."""
+    """A trial document that deletes it."""
     reasons: tuple[str, ...] = ()
-    """Why the run's own clean-up left it, if it came to that."""
+    """Why the run's own clean-up left it, if it ran."""
     has_versions: bool = False
-    """Whether versions or delete markers are left, which listings do not show."""
+    """Whether versions or delete markers remain, which ordinary listings do not show."""
 
     def describe(self) -> str:
-        """Return where it lies, in a few words."""
+        """Return a short description of its place."""
         first, last = self.buckets.first(), self.buckets.last()
         names = f'"{first}"' if first == last else f'"{first}" to "{last}"'
         return f"target {self.target} ({self.driver}): {names}"
@@ -38,10 +38,10 @@ class Remains:
 def remains(
     plan: Iterable[TrialDocument], begun: Mapping[str, Summary], drivers: Drivers
 ) -> list[Remains]:
-    """Return what is left of a run; `begun` maps each trial that began to its summary.
+    """Return what remains of a run; `begun` maps each started trial to its summary.
 
-    A trial that did not end has an empty summary. Objects that the run only read, or
-    that another run wrote, are left out.
+    An unfinished trial has an empty summary. Objects that the run only read, or that another run
+    wrote, are left out.
     """
     documents = list(plan)
     left: dict[tuple[str, str], TrialDocument] = {}
@@ -83,7 +83,7 @@ def remains(
 
 
 def _tables(plan: Iterable[TrialDocument], begun: Mapping[str, Summary]) -> Iterable[Remains]:
-    """Return the tables of queries that a run loaded itself, and did not remove."""
+    """Yield the tables of queries that a run loaded and did not remove."""
     left: dict[tuple[str, str], TrialDocument] = {}
     for document in plan:
         summary = begun.get(document["id"])
@@ -105,35 +105,37 @@ def _tables(plan: Iterable[TrialDocument], begun: Mapping[str, Summary]) -> Iter
 
 
 def unknown_drivers(plan: Iterable[TrialDocument], drivers: Drivers) -> list[str]:
-    """Return the drivers of a plan that this build does not have, as those of imported runs."""
+    """Return a plan's drivers that this build lacks, such as those of imported runs."""
     names = {str(document["target"]["driver"]) for document in plan}
     return sorted(names - set(drivers))
 
 
 def is_removed(summary: Summary, document: TrialDocument) -> bool:
-    """Tell whether a clean-up removed all that the run may have had in the places of a dataset."""
+    """Tell whether a clean-up removed everything that the run may have stored in a dataset's
+    places.
+    """
     if summary.get("state") != "finished" or places_left(summary):
         return False
-    # Objects that could not be deleted are gone if their bucket is.
+    # If an object could not be deleted but its bucket was, the object is gone.
     return not summary.get("failed") or places_gone(summary) >= dataset_of(document)["buckets"]
 
 
 def places_gone(summary: Summary) -> int:
-    """Return how many places are not there after a clean-up: deleted, or there never."""
+    """Return how many places do not exist after a clean-up, whether deleted or never created."""
     return len(summary.get("buckets_deleted") or ()) + len(summary.get("buckets_absent") or ())
 
 
 def places_left(summary: Summary) -> list[LeftPlace]:
-    """Return the places in which a clean-up left something of the run, or may have."""
+    """Return the places in which a clean-up left data of the run, or may have."""
     if "places_left" not in summary:
         return [{"place": name} for name in summary.get("buckets_left") or ()]
-    # A place that carries another run's mark by now is no longer this run's.
+    # A place marked by another run no longer belongs to this run.
     return [place for place in summary["places_left"] or () if place.get("kind") != "other_run"]
 
 
 def began(summary: Summary | None) -> float:
-    """Return when a trial began, for their order."""
-    # One that did not end is the last of its session, whenever it began.
+    """Return the start time of a trial in Unix nanoseconds, for sorting."""
+    # An unfinished trial is the last of its session, whatever its start time.
     return float((summary or {}).get("started_unix_ns", "inf"))
 
 

@@ -1,4 +1,4 @@
-"""The rest of a plan after an interruption, with repairs of its datasets."""
+"""Plans the rest of an interrupted run, with repairs of its datasets."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
@@ -24,14 +24,14 @@ WRITTEN = (State.PARTIAL, State.FULL, State.SURPLUS)
 
 @dataclass(frozen=True, slots=True)
 class RunToResume:
-    """State of a dataset after an interruption: its version, and whether the state is certain."""
+    """The state of a dataset after an interruption: its version, and whether it is certain."""
 
     state: State = State.ABSENT
     version: int = 0
     is_in_doubt: bool = False
 
     def suits(self, need: Need, version: int) -> bool:
-        """Tell whether a trial that needs this version can start."""
+        """Tell whether a trial that needs this state and version can start."""
         is_version_right = need is not Need.FULL or self.version == version
         return not self.is_in_doubt or (need.is_met_by(self.state) and is_version_right)
 
@@ -41,16 +41,17 @@ def resume(
 ) -> Plan:
     """Return the trials that are still to run, in order.
 
-    A trial that started and did not finish leaves its dataset in doubt: where a later trial needs
-    it, a `prepare` or `clean-up` trial is put in again, under a new number at the end of the
-    plan's; so is what prepares a script. Without `started_ids`, the first unfinished trial of each
-    target is taken to have started, and so is each one that stands before a finished one.
+    A trial that started and did not finish leaves its dataset in an uncertain state: if a later
+    trial needs it, a `prepare` or `clean-up` trial is inserted again, with a new number after the
+    plan's last; so is the preparation of a script. Without `started_ids`, the first unfinished
+    trial of each target is assumed to have started, and so is each one before a finished one.
 
-    The data of a leg went with its server: where its trials had written any, it is written anew.
+    The data of a leg was deleted with its server, so it is written again if its trials had written
+    any.
     """
     finished = set(finished_ids)
     started = _started(plan, finished) if started_ids is None else set(started_ids)
-    # Starts that are planned later take the numbers that come next: repairs have some of their own.
+    # Starts that are planned later continue the numbering, so repairs are numbered separately.
     lead = "r" if plan.later is not None or plan.suites > 1 else ""
     names = (name.removeprefix(lead) for name in (*finished, *_ids(plan)) if name.startswith(lead))
     numbers = (int(name) for name in names if name.isdigit())
@@ -96,7 +97,7 @@ def resume(
 def _past(
     plan: Plan, finished: Collection[str], started: Collection[str]
 ) -> dict[_Place, RunToResume]:
-    """Return how the trials that have run, to their end or not, left the datasets."""
+    """Return the state of each dataset after the trials that finished or were interrupted."""
     past: dict[_Place, RunToResume] = {}
     skipped: set[_Place] = set()
     for entry in plan.trials:
@@ -106,13 +107,13 @@ def _past(
             skipped.add(place)
             continue
         if place in skipped:
-            # It ran without one that the plan has before it.
+            # It ran without a preparation that the plan has before it.
             dataset = dataclasses.replace(dataset, is_in_doubt=True)
         if entry.id in finished:
             past[place] = _after(entry.document, dataset)
             continue
         state = lifecycle.state_interrupted(entry.document, dataset.state)
-        # Which of its objects a script had written over or deleted is not known.
+        # It is unknown which objects a script had overwritten or deleted.
         is_changed = state is not dataset.state or bool(entry.document.get("script"))
         is_in_doubt = dataset.is_in_doubt or is_changed
         past[place] = RunToResume(state, dataset.version, is_in_doubt)
@@ -123,9 +124,9 @@ def _past(
 def left_as(
     documents: Iterable[TrialDocument], summaries: Mapping[str, Summary]
 ) -> dict[_Place, RunToResume]:
-    """Return how trials left their datasets; trials come in the order in which they began.
+    """Return the state of each dataset after trials, which must be in the order of their start.
 
-    A trial without a summary did not finish. Objects whose request failed are not there.
+    A trial without a summary did not finish. Objects whose request failed do not exist.
     """
     states: dict[_Place, RunToResume] = {}
     for document in documents:
@@ -149,7 +150,7 @@ def _after(document: TrialDocument, dataset: RunToResume) -> RunToResume:
 
 
 def _started(plan: Plan, finished: Collection[str]) -> set[str]:
-    """Return the unfinished trials that may have started: a target's trials run in order."""
+    """Return unfinished trials that may have started; a target's trials run in order."""
     started: set[str] = set()
     for target in plan.drivers:
         order = [entry.id for entry in plan.trials if _place(entry)[0] == target]
@@ -168,12 +169,12 @@ def _place(entry: PlannedTrial) -> _Place:
 
 
 def _version(document: TrialDocument) -> int:
-    """Return which writing of its dataset a trial works on; 0 where it has no dataset."""
+    """Return the version of the dataset that a trial uses; 0 without a dataset."""
     return dataset_of(document).get("version", 0)
 
 
 def _written(plan: Plan) -> dict[_Place, list[tuple[int, int]]]:
-    """Return what mixes may have put beyond each dataset, whether or not they have run."""
+    """Return the numbers that mixes may have put outside each dataset, run or not."""
     written: dict[_Place, list[tuple[int, int]]] = {}
     for entry in plan.trials:
         beyond_dataset = beyond.written_beyond(entry.document)
@@ -184,9 +185,11 @@ def _written(plan: Plan) -> dict[_Place, list[tuple[int, int]]]:
 def _repairs(
     document: TrialDocument, driver: Driver, need: Need, written: list[tuple[int, int]]
 ) -> list[TrialDocument]:
-    """Return the trials that bring a dataset in doubt into the state that a trial needs."""
+    """Return the trials that bring a dataset in an uncertain state into the state that a trial
+    needs.
+    """
     if dataset_of(document).get("written_by"):
-        # Objects that another run kept are neither written again nor deleted.
+        # Objects kept by another run are neither rewritten nor deleted.
         return []
     load = document["load"]
     threads = load["clients"] if load["kind"] == "closed" else trial.PREPARE_THREADS_OPEN
@@ -200,13 +203,13 @@ def _repairs(
     return repairs
 
 
-# These keys are read when a run is judged and shown: no measurement depends on them.
+# These keys affect only judging and reporting; no measurement depends on them.
 RECORDED = frozenset({"description", "expect", "statements", "report"})
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Values of a campaign key: when the run began, and now."""
+    """Values of a campaign key when the run began, and now."""
 
     before: Any
     after: Any
@@ -217,9 +220,9 @@ class Change:
 
 
 def changes(before: Mapping[str, Any], after: Campaign) -> dict[str, Change]:
-    """Return the keys that differ between a manifest's campaign and one that was read.
+    """Return the keys that differ between a manifest's campaign and the current one.
 
-    A key that is absent equals its default.
+    An absent key equals its default.
     """
     then, _ = validate(before)
     recorded = then.model_dump(mode="json", by_alias=True) if then is not None else dict(before)

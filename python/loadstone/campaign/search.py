@@ -1,9 +1,8 @@
-"""The largest load under a service-level objective: which trial to run next, from those that were
-run.
+"""Searches the largest load that meets a service-level objective: chooses the next trial.
 
-A pure function of the trials so far, so that a search can be stopped, resumed and checked without a
+A pure function of the trials so far, so that a search can be stopped, resumed and tested without a
 target. Loads are classified as in draft-ietf-bmwg-mlrsearch: by the summed durations of their good
-and bad trials, and not by a single trial, for one disturbed trial must not decide.
+and bad trials instead of by a single trial, which one disturbance could decide.
 """
 
 import itertools
@@ -21,23 +20,23 @@ Class = Literal["lower", "upper", "undecided"]
 End = Literal[
     "confirmed", "highest passes", "lowest fails", "none confirmed", "gave up", "not over"
 ]
-"""How a search ended; "not over" where trials are missing."""
+"""How a search ended; "not over" if trials are missing."""
 
 LOWER_AFTER_FAILED_CONFIRM = 0.98
 COARSE_WIDTH = 0.05
 
-# Where no bound is given, the search goes out from its start by this factor, so often.
+# Without a bound, the search expands from its start by this factor, at most this often.
 STRIDE = 4
 STRIDES_DOWN = 3
 STRIDES_UP = 12
 DIGITS = 5
 
 STALLED_SHARE = 0.5
-"""A bad trial says little of its target when the client stood still for so much of the share of
-requests that may be slower than the objective: that may be why it was missed.
+"""A bad trial is attributed to the client if the client stalled for at least this fraction of the
+share of requests that may exceed the objective.
 """
 STALLED_MAX = 3
-"""So many such trials of a load and stage are left out; what is still bad after them is bad."""
+"""At most this many such trials of a load and stage are discarded; later bad ones count."""
 DOUBT = "the upper bound fails only while the client's host stands still"
 
 
@@ -65,15 +64,15 @@ class Goal:
     time_max_s: float = math.inf
 
     def document(self) -> GoalDocument:
-        """Return it as trial documents have it."""
+        """Return the objective as in trial documents."""
         return cast(GoalDocument, asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loads:
-    """The loads to search between; a bound that is absent is found, going out from `start`.
+    """The range of loads to search; a missing bound is found by expanding from `start`.
 
-    `is_whole` loads are counts, such as threads; others are rates.
+    If `is_whole`, loads are counts such as threads; otherwise rates.
     """
 
     start: float
@@ -82,28 +81,28 @@ class Loads:
     is_whole: bool = False
 
     def document(self) -> LoadsDocument:
-        """Return them as trial documents have them."""
+        """Return the range as in trial documents."""
         return cast(LoadsDocument, asdict(self))
 
     @property
     def floor(self) -> float:
-        """The lowest load that is ever tried."""
+        """The lowest load to try."""
         least = self.low if self.low is not None else self.start / STRIDE**STRIDES_DOWN
         return max(1.0, least) if self.is_whole else least
 
     @property
     def ceiling(self) -> float:
-        """The highest load that is ever tried."""
+        """The highest load to try."""
         return self.high if self.high is not None else self.start * STRIDE**STRIDES_UP
 
     def between(self, low: float, high: float) -> float | None:
-        """Return the geometric middle of two loads on the grid, if one lies between them."""
+        """Return the geometric mean of two loads on the grid, if it lies strictly between them."""
         middle = self.on_grid(math.sqrt(low * high))
         middle = max(middle, low + 1) if self.is_whole else middle
         return middle if low < middle < high else None
 
     def on_grid(self, load: float) -> float:
-        """Return the load as it is offered: a whole number of threads, a rate without a tail."""
+        """Round a load to the grid: a whole number of threads, or a rate with few digits."""
         inside = min(max(load, self.floor), self.ceiling)
         if self.is_whole:
             return float(math.floor(inside + 1e-9))
@@ -112,10 +111,10 @@ class Loads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Figures of one trial about the goal; a latency that could not be read is absent.
+    """The figures of a trial that the goal is checked against; a missing latency could not be read.
 
-    `errors` is the share of requests that failed, `achieved` the share of the load that was, and
-    `stalled` the share of the time in which the client's own host stood still.
+    `errors` is the share of failed requests, `achieved` the achieved share of the offered load, and
+    `stalled` the share of the time in which the client's host stalled.
     """
 
     latency_ns: float | None
@@ -126,10 +125,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTrial:
-    """One trial of the search: the load it offered, how long, and whether it met the goal.
+    """One trial of the search: the offered load, its duration, and whether it met the goal.
 
-    `elapsed_s` is all that the trial took, its warm-up with it. `is_stalled` when it is not good
-    and the client's host stood still for long enough to be why.
+    `elapsed_s` is the whole duration of the trial including warm-up. `is_stalled` means that it is
+    bad and that the client's host stalled long enough to explain it.
     """
 
     load: float
@@ -142,7 +141,7 @@ class SearchTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """The search wants this load measured for so long next."""
+    """The search needs a trial of this load and duration next."""
 
     load: float
     duration_s: float
@@ -151,12 +150,13 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCapacity:
-    """The search is over.
+    """The result of a finished search.
 
-    `lower` is the confirmed capacity, None when even the lowest load fails; `upper` the smallest
-    load that fails, None when even the highest passes. `is_doubted` when only spoiled trials missed
-    the goal at `upper`. `is_confirmed` is False when the search gave up, or has no lower bound and
-    a doubted upper one; `end` is why, and `reason` says it.
+    `lower` is the confirmed capacity, None if even the lowest load fails; `upper` is the smallest
+    failing load, None if even the highest passes. `is_doubted` means that only trials with a
+    stalled client missed the goal at `upper`. `is_confirmed` is False when the search gave up, or
+    has no lower bound and a doubtful upper one; `end` is the cause, and `reason` states it in
+    words.
     """
 
     lower: float | None
@@ -169,7 +169,7 @@ class FoundCapacity:
 
 
 def is_good(goal: Goal, observation: Observation) -> bool:
-    """Tell whether a trial met the goal; a quantile that could not be read has not met it."""
+    """Tell whether a trial met the goal; an unreadable quantile does not meet it."""
     return (
         observation.latency_ns is not None
         and observation.latency_ns <= goal.latency_ns_max
@@ -179,7 +179,7 @@ def is_good(goal: Goal, observation: Observation) -> bool:
 
 
 def is_stalled(goal: Goal, observation: Observation) -> bool:
-    """Tell whether a trial missed the goal and the client stood still for long enough to be why."""
+    """Tell whether a trial missed the goal and its client stalled long enough to explain it."""
     return not is_good(goal, observation) and observation.stalled > STALLED_SHARE * (
         1 - goal.quantile
     )
@@ -188,7 +188,7 @@ def is_stalled(goal: Goal, observation: Observation) -> bool:
 def are_counted(trials: Iterable[SearchTrial]) -> tuple[bool, ...]:
     """Tell for each trial whether it counts.
 
-    All do, except the first few of each load and stage during which the client stood still.
+    All do, except the first few of each load and stage with a stalled client.
     """
     spoiled: Counter[tuple[float, Stage]] = Counter()
     are_told = []
@@ -200,12 +200,12 @@ def are_counted(trials: Iterable[SearchTrial]) -> tuple[bool, ...]:
 
 
 def counted(trials: Sequence[SearchTrial]) -> tuple[SearchTrial, ...]:
-    """Return the trials that say something of the target."""
+    """Return the trials that count."""
     return tuple(itertools.compress(trials, are_counted(trials)))
 
 
 def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | FoundCapacity:
-    """Return the next step after these trials, between the given loads."""
+    """Return the next step after these trials, within the given loads."""
     counted_trials = counted(trials)
     step = _coarse_step(goal, counted_trials, loads) or _deciding_step(goal, counted_trials, loads)
     if isinstance(step, FoundCapacity):
@@ -226,9 +226,10 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
 
 
 def _with_doubt(capacity: FoundCapacity, trials: Iterable[SearchTrial]) -> FoundCapacity:
-    """Mark an upper bound as doubtful if the client stood still in all trials that missed there.
+    """Mark an upper bound as doubtful if the client stalled in all trials that missed the goal
+    there.
 
-    Such trials do not show what the target can do at that load.
+    Such trials do not show the target's limit at that load.
     """
     missed = [trial for trial in trials if trial.load == capacity.upper and not trial.is_good]
     if not missed or not all(trial.is_stalled for trial in missed):
@@ -269,7 +270,9 @@ def classify(goal: Goal, trials: Iterable[SearchTrial]) -> Class:
 
 
 def bounds(goal: Goal, trials: Sequence[SearchTrial]) -> tuple[float | None, float | None]:
-    """Return the relevant bounds: the smallest failing load, and the largest passing below it."""
+    """Return the relevant bounds: the smallest failing load, and the largest passing load
+    below it.
+    """
     classes = _classes(goal, trials)
     upper = min((load for load, kind in classes.items() if kind == "upper"), default=None)
     passing = [
@@ -283,7 +286,7 @@ def bounds(goal: Goal, trials: Sequence[SearchTrial]) -> tuple[float | None, flo
 def _classes(goal: Goal, trials: Sequence[SearchTrial]) -> dict[float, Class]:
     by_load: dict[float, list[SearchTrial]] = {}
     for trial in trials:
-        # Fresh trials that confirm a bound must not help to classify it, nor the other way round.
+        # Trials that confirm a bound are kept out of its classification, and vice versa.
         if trial.stage != "confirm":
             by_load.setdefault(trial.load, []).append(trial)
     return {load: classify(goal, load_trials) for load, load_trials in by_load.items()}
@@ -313,7 +316,7 @@ def _coarse_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Mea
 
 
 def _next_end(verdicts: Mapping[float, bool | None], loads: Loads) -> float | None:
-    """Return the next load to try on the way to one that passes and one above it that fails."""
+    """Return the next load to try until one load passes and a higher one fails."""
     first = loads.on_grid(loads.start if loads.low is None else loads.low)
     if first not in verdicts:
         return first
@@ -339,7 +342,7 @@ def _strides(first: float, factor: float, loads: Loads) -> tuple[float, ...]:
 
 
 def _coarse_verdicts(trials: Sequence[SearchTrial]) -> dict[float, bool | None]:
-    """Return whether each load passes; a bad trial is repeated until two of them agree."""
+    """Return whether each load passes; a bad trial is repeated until two agree."""
     verdicts: dict[float, bool | None] = {}
     for load in dict.fromkeys(trial.load for trial in trials if trial.stage == "coarse"):
         are_good = [
@@ -353,8 +356,8 @@ def _coarse_verdicts(trials: Sequence[SearchTrial]) -> dict[float, bool | None]:
 
 
 def _coarse_bracket(trials: Sequence[SearchTrial], loads: Loads) -> tuple[float, float]:
-    """Return the largest load that passed and the smallest that failed, as far as they are known;
-    for what is not, the last load that was tried.
+    """Return the largest passing and the smallest failing load; if unknown, the last load that was
+    tried.
     """
     verdicts = _coarse_verdicts(trials)
     highest, lowest = max(verdicts, default=loads.ceiling), min(verdicts, default=loads.floor)
@@ -398,21 +401,21 @@ def _above(loads: Loads, load: float) -> float:
 
 
 def _below(loads: Loads, load: float, wanted: float) -> float:
-    """Return the wanted load on the grid; among whole ones, always one that lies lower."""
+    """Round a load to the grid; for whole loads, always to a lower one than `load`."""
     return loads.on_grid(min(wanted, load - 1) if loads.is_whole else wanted)
 
 
 def _expansion(classes: Mapping[float, Class], kind: Class) -> float:
-    """Return the factor of the next step outwards; it grows, for the bracket was wrong.
+    """Return the factor of the next step outwards, which grows because the bracket was wrong.
 
-    A crawl would meet the same disturbance at many loads, and be stopped by one of them.
+    Small steps would meet the same disturbance at many loads, and stop at one of them.
     """
     outwards = sum(category == kind for category in classes.values())
     return float((1 + COARSE_WIDTH) ** (2 ** (outwards - 1)))
 
 
 def _undecided(trials: Sequence[SearchTrial], classes: Mapping[float, Class]) -> list[float]:
-    """Return the loads that full trials have begun to classify and not yet decided."""
+    """Return the loads with full trials that are not decided yet."""
     begun = {trial.load for trial in trials if trial.stage == "fine"}
     return [load for load, kind in classes.items() if kind == "undecided" and load in begun]
 
@@ -423,7 +426,7 @@ def _confirm_step(
     interval: tuple[float | None, float | None],
     loads: Loads,
 ) -> Measure | FoundCapacity:
-    """Ask for fresh trials at the lower bound, and go down by 2 % until enough of them are good."""
+    """Request fresh trials at the lower bound, reducing it by 2 % until enough are good."""
     lower, upper = interval
     if lower is None:
         return FoundCapacity(

@@ -1,4 +1,4 @@
-"""The steps of a planned search as trial documents, and what they showed as the search knows it."""
+"""Trial documents for the steps of a search, and their results as the search's observations."""
 
 import math
 from typing import cast
@@ -22,7 +22,7 @@ CLIENTS_MAX = 65_536
 
 
 def is_search(document: TrialDocument) -> bool:
-    """Tell whether a document of a plan is a search, whose trials follow from one another."""
+    """Tell whether a plan's document is a search, whose trials are derived step by step."""
     return "goal" in (document.get("search") or {})
 
 
@@ -37,7 +37,7 @@ def loads_of(document: TrialDocument) -> Loads:
 
 
 def step_document(search: TrialDocument, step: Measure, number: int) -> TrialDocument:
-    """Return the trial document of one step of a planned search, the first of which is number 1."""
+    """Return the trial document of a search's step; `number` starts at 1."""
     vary = search["search"]["vary"]
     duration_s = step.duration_s
     load: LoadDocument = search["load"].copy()
@@ -48,16 +48,16 @@ def step_document(search: TrialDocument, step: Measure, number: int) -> TrialDoc
         load["rate_per_s"] = step.load
         goal = goal_of(search)
         duration_s = max(duration_s, BEYOND_QUANTILE / (1 - goal.quantile) / step.load)
-        # Four times what the objective allows to be in flight: more only queues in the client.
+        # Four times the requests in flight at the objective; more would only queue in the client.
         wanted = math.ceil(4 * step.load * goal.latency_ns_max / 1e9)
         load["clients_max"] = min(CLIENTS_MAX, max(load["clients_max"] or 0, wanted))
     warm_up_ns = search["warm_up_ns"] or round(duration_s * 1e9 * WARM_UP_SHARE)
     case = search["case"]
     return {
         **search,
-        # The load generator draws arrivals by the id: each step has arrivals of its own.
+        # The load generator seeds arrivals by the id, so each step has its own.
         "id": f"{search['id']}-{number:03d}",
-        # The search has the numbers of all its steps: what one puts, no other writes over.
+        # Each step has its own object numbers, so that no step overwrites another's puts.
         "ticket_base": search["ticket_base"] + (number - 1) * BEYOND_MAX
         if search["ticket_base"]
         else 0,
@@ -78,7 +78,7 @@ def step_document(search: TrialDocument, step: Measure, number: int) -> TrialDoc
 def read_step(
     search: TrialDocument, document: TrialDocument, observation: Observation
 ) -> SearchTrial:
-    """Return a step that was run as the search knows it."""
+    """Return a step's observation for the search."""
     step, goal = document["search"], goal_of(search)
     return SearchTrial(
         load=step["load"],

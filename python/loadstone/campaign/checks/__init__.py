@@ -1,1 +1,1 @@
-"""Mistakes in campaigns whose keys are each well formed."""
+"""Checks of campaigns whose keys are each valid by themselves."""

@@ -1,4 +1,4 @@
-"""Keys of a campaign that do not fit together, and operations that its targets cannot do."""
+"""Checks that the keys of a campaign fit together and that its targets support its operations."""
 
 import math
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ _ANY_RUN = "0" * 32
 
 
 def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
-    """Return everything that keeps a well-spelled campaign from being planned."""
+    """Return every mistake that prevents a well-formed campaign from being planned."""
     mistakes: list[KeyMistake] = []
     for name, target in campaign.targets.items():
         _, wrong = resolve_settings(target, drivers)
@@ -51,7 +51,7 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
         return [*mistakes, *queries_mistakes(campaign, drivers)]
     too_many = _too_many_trials(campaign)
     if too_many:
-        # Even to look at them one by one would take hours.
+        # Checking this many cases one by one would take hours.
         return [*mistakes, too_many]
     cases, wrong = cases_of(campaign)
     mistakes += wrong
@@ -61,7 +61,7 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
         incomplete = incomplete or bool(missing)
         mistakes += missing or [*_wrong_case(case), *existing_mistakes(case, campaign, drivers)]
         driver = drivers.get(campaign.targets[case.target].driver)
-        # A driver that is not known is a mistake of its target.
+        # An unknown driver is reported as a mistake of its target.
         if not missing and driver is not None:
             mistakes += _beyond_driver(case, campaign, driver, drivers)
     if not incomplete and not wrong:
@@ -72,7 +72,7 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
 def _beyond_driver(
     case: Case, campaign: Campaign, driver: Driver, drivers: Drivers
 ) -> Iterator[KeyMistake]:
-    """Yield the keys that ask for more than the driver of a case's target can do."""
+    """Yield the keys that ask for more than the driver of a case's target supports."""
     yield from _wrong_fill(case, campaign, driver)
     yield from _wrong_operations(case, driver)
     yield from _wrong_audit(case, campaign, driver)
@@ -83,7 +83,7 @@ def _beyond_driver(
 
 
 def _wrong_profiles(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
-    """Yield what keeps agents from signing with keys of their own."""
+    """Yield the mistakes in keys that give each agent its own signing credentials."""
     if campaign.hosts is None or not campaign.hosts.profiles:
         return
     for name, target in campaign.targets.items():
@@ -96,7 +96,7 @@ def _wrong_profiles(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake
 
 
 def _too_many_trials(campaign: Campaign) -> KeyMistake | None:
-    # Starts of a schedule are planned when they come, but for ceilings that blocks wait for.
+    # Later starts of a schedule are planned when they are due, unless ceilings run between blocks.
     is_at_once = any(ceiling.when == "blocks" for ceiling in campaign.ceilings)
     planned = suites(campaign.schedule) if is_at_once else 1
     starts = planned * campaign.blocks * len(campaign.targets)
@@ -104,7 +104,7 @@ def _too_many_trials(campaign: Campaign) -> KeyMistake | None:
     for source in workload_sources(campaign):
         cases = math.prod(len(values) for values in source.sweep.values())
         workload = first_workload(source)
-        # Of one that is wrong, its values alone can be too many to look at.
+        # A wrong workload may have too many swept values to count.
         of_case = 1 if workload is None else max(1, len(workload.phases)) * workload.rounds
         trials += cases * of_case * starts
     if trials <= TRIALS_MAX:
@@ -132,7 +132,7 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
         if dataset.existing is not None:
             needed = {}
         elif scripts:
-            # A script says itself which objects there are; a generator asks for their size.
+            # A script file lists its objects; only a generator needs a size.
             settings = scripts[0].settings
             is_told = scripts[0].file or (settings is not None and settings.size_bytes is not None)
             needed = {} if is_told else {"size": dataset.size}
@@ -210,7 +210,7 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
 
 
 def _wrong_script(case: Case) -> Iterator[KeyMistake]:
-    """A script has its objects for itself."""
+    """Yield conflicts between a script and other users of its dataset."""
     workload, path = case.workload, case.source.path
     for index, phase in enumerate(workload.phases):
         if phase.script is None:
@@ -266,7 +266,9 @@ def _wrong_hosts(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
 
 
 def _too_few_objects(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
-    """An object takes one append at a time, and only what is there can be contended for."""
+    """Yield phases with too few objects: each object accepts one append at a time, and contention
+    needs existing objects.
+    """
     threads, objects = case.load(phase).threads, case.dataset(phase).objects_total
     if phase.op == "append" and threads and objects is not None and threads > objects:
         yield KeyMistake(
@@ -300,7 +302,7 @@ _AUDITED = frozenset(
         "multipart_get", "head", "list", "copy", "post", "create_bucket", "delete_bucket",
     }
 )  # fmt: skip
-"""Operations of phases whose objects an audit can hold to the ledger."""
+"""Operations whose objects an audit can compare with the ledger."""
 
 
 def _wrong_audit(case: Case, campaign: Campaign, driver: Driver) -> Iterator[KeyMistake]:
@@ -425,7 +427,8 @@ def _wrong_sizes(case: Case, driver: Driver) -> Iterator[KeyMistake]:
 def _wrong_parts(
     phase: Phase, driver: Driver, largest_bytes: int, place: tuple[str | int, ...]
 ) -> Iterator[KeyMistake]:
-    # Parts that are read are ranges of an object, which may be of any length and number.
+    # Parts that are read are ranges of an object, so neither their size nor their number is
+    # limited.
     if phase.part_bytes is None or not (
         "multipart_put" in phase.operations or phase.has_upload_steps
     ):
@@ -467,13 +470,14 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
                 f'"{buckets.last()}" as the name of a bucket',
                 allowed,
             )
-    # Without prepare, existing buckets keep their names.
+    # With `prepare: never` the buckets exist already and keep their names.
     is_theirs = campaign.prepare == "never"
     targets = {
         name: (target.driver, resolve_settings(target, drivers)[0])
         for name, target in campaign.targets.items()
     }
-    # Early clean-up deletes before the next target's turn, as in comparisons of two interfaces.
+    # Early clean-up deletes the data before the next target starts, as when comparing two
+    # interfaces.
     stays = campaign.keep_data or campaign.clean_up == "late"
     stores = {} if is_theirs else stores_of(targets, across_drivers=stays)
     shared = shared_bucket(prefixes) or shared_bucket(prefixes, stores)
@@ -495,13 +499,13 @@ QUERY_TRIALS_MAX = 100_000
 _PUTS = (
     "put", "put_if_absent", "put_if_match", "compare_and_swap", "versioned_put", "presigned_put",
 )  # fmt: skip
-"""They write an object with one request."""
+"""Operations that write an object with one request."""
 
 _OF_OPERATIONS = ("workloads", "phases", "dataset", "load", "sweep", "interventions", "hosts")
 
 
 def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
-    """Yield everything that keeps a campaign of queries from being planned."""
+    """Yield every mistake that prevents a campaign of queries from being planned."""
     queries = campaign.queries
     assert queries is not None, "used for no other campaign"
     for key in _OF_OPERATIONS:

@@ -1,4 +1,4 @@
-"""Files and devices that a job of fio would write to, so that it can be refused first."""
+"""Finds the files and devices that a fio job would write to, so that the job can be refused."""
 
 import configparser
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 from loadstone.errors import InputError
 
 READS = frozenset({"read", "randread"})
-"""All other values of fio's `rw` write, and so does one that a later fio may know."""
+"""Read-only values of fio's `rw`. Any other value, known or not, counts as writing."""
 
 DO_MORE = {
     "unlink": "it deletes the files of the job",
@@ -15,7 +15,7 @@ DO_MORE = {
     "exec_prerun": "it runs a command; a hook does that, and is recorded",
     "exec_postrun": "it runs a command; a hook does that, and is recorded",
 }
-"""Options that do more than to read and write; a job with one of them is refused."""
+"""Options that do more than read and write; a job with one of them is refused."""
 
 
 READ_AND_WRITE = frozenset((
@@ -34,13 +34,13 @@ READ_AND_WRITE = frozenset((
     "startdelay", "stonewall", "sync", "thinktime", "thinktime_blocks", "thinktime_spin",
     "thread", "time_based", "unified_rw_reporting", "fixedbufs", "nowait",
 ))  # fmt: skip
-"""Options that a campaign may give, by their full names: fio takes abbreviations, too."""
+"""Options that a campaign may set, by their full names, because fio also accepts abbreviations."""
 
 ENGINES = frozenset(
     ("io_uring", "libaio", "mmap", "null", "posixaio", "psync", "pvsync", "pvsync2", "sync",
      "vsync")
 )  # fmt: skip
-"""Engines of fio itself; it would load any other from a library."""
+"""I/O engines built into fio; it would load any other one from a library."""
 
 
 def unknown_options(options: Mapping[str, str | int | float]) -> dict[str, str]:
@@ -62,9 +62,9 @@ def refused_options(options: Mapping[str, str | int | float]) -> dict[str, str]:
 
 def writes_of_options(options: Mapping[str, str | int | float]) -> list[str]:
     """Return the files and devices that a job with these options writes to."""
-    # fio takes both names of the option, and of two the last: either may be it.
+    # fio accepts both names and uses the last one, so both values are checked.
     kinds = [str(options[name]) for name in ("rw", "readwrite") if name in options]
-    # A number after the kind is the number of I/Os between two jumps: rw=read:8.
+    # rw=read:8 means 8 I/Os between two jumps.
     if all(kind.partition(":")[0] in READS for kind in kinds):
         return []
     names = [name for name in str(options.get("filename", "")).split(":") if name]
@@ -77,7 +77,7 @@ def writes_of_options(options: Mapping[str, str | int | float]) -> list[str]:
 def writes_of_job_file(path: Path) -> list[str]:
     """Return the files and devices that the jobs of a file write to.
 
-    A file that takes in another is refused: what that one says could not be seen here.
+    A file with an include is refused, because the included file is not parsed.
     """
     reader = configparser.ConfigParser(
         allow_no_value=True, strict=False, delimiters=("=",), interpolation=None,

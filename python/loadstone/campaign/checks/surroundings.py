@@ -22,9 +22,9 @@ def surroundings_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMista
 
 
 def targets_with_card(campaign: Campaign, drivers: Drivers) -> list[str]:
-    """Return the targets that are asked what they honour before the load.
+    """Return the targets whose semantics card is measured before the load.
 
-    The server of an arm runs only in its legs.
+    Targets of arms are left out: their server runs only during a leg.
     """
     if not campaign.card:
         return []

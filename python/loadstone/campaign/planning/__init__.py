@@ -1,1 +1,1 @@
-"""From a campaign to its trial documents, their order, their cost, and what resuming leaves."""
+"""Turns a campaign into ordered trial documents, estimates their cost, and plans a resumed run."""

@@ -1,8 +1,7 @@
-"""The plan of a calibration: the load generator's own loads against targets that do nothing.
+"""Plans a calibration: loads against targets that do nothing, to find the load generator's limits.
 
-What stands for a target is a driver that does nothing, a server that stores nothing, or memory
-that looks like a directory or a file. The trials are ordinary ones, so that what they cost is what
-a campaign's cost.
+The target is a null driver, a server that stores nothing, or files in memory. The trials are
+ordinary ones, so that a request costs as much as in a campaign.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +28,7 @@ NOWHERE = "127.0.0.1:1"
 _CARRY_NO_DATA = frozenset({"head", "delete"})
 _ONCE_ONLY = frozenset({"delete"})
 _PREFIX = "loadstone-calibration-{target}-"
-# Nothing is kept of them, so there may be more than any trial can ask for.
+# The target stores nothing, so the dataset may be larger than any trial can use.
 _OBJECTS_UNKEPT = 100_000_000
 _OBJECTS_KEPT_MAX = 20_000
 _OBJECTS_KEPT_MIN = 16
@@ -38,10 +37,10 @@ _BLOCK_OBJECT_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What is to be calibrated; `memory_bytes` is what files in memory may take.
+    """Options of a calibration.
 
-    Without `operations` each driver's usual ones are tried. `settings` are further settings of the
-    targets, such as the way that payload is signed.
+    `memory_bytes` limits the files in memory. Without `operations` each driver's usual ones are
+    measured. `settings` are additional settings of the targets, such as payload signing.
     """
 
     drivers: tuple[str, ...]
@@ -63,7 +62,7 @@ class Wish:
 
     @property
     def seconds(self) -> float:
-        """About how long it will take, but for the starts of trials."""
+        """Return roughly how long it will take, without the start-up of trials."""
         trials = sum(1 for _ in self._loads())
         return trials * (self.duration_ns + self.warm_up_ns) / 1e9
 
@@ -83,17 +82,19 @@ def calibration_of(driver: str) -> CalibrationFacts:
 
 
 Settings = Callable[[str, int], Mapping[str, Any]]
-"""Where the target of a driver is, for objects of a size."""
+"""Returns a target's settings, given its driver and the object size."""
 
 
 def phases_of(wish: Wish, driver: str, size: int) -> tuple[str, ...]:
-    """Return what is tried with objects of a size: what carries no data only with the smallest."""
+    """Return the operations to measure with a size; those without payload only with the
+    smallest.
+    """
     carries_data = size == min(wish.sizes)
     is_nothing = calibration_of(driver).stand_in == "itself"
     return tuple(
         operation
         for operation in wish.operations_of(driver)
-        # A driver that stands for its own target moves no bytes: one size stands for all.
+        # A driver that is its own null target moves no bytes, so one size is enough.
         if carries_data or (operation not in _CARRY_NO_DATA and not is_nothing)
     )
 
@@ -101,7 +102,7 @@ def phases_of(wish: Wish, driver: str, size: int) -> tuple[str, ...]:
 def plan_calibration(
     wish: Wish, run: str, settings_of: Settings, drivers: DriverTable | None = None
 ) -> Plan:
-    """Return the trials of a calibration, drivers one after another."""
+    """Return the plan of a calibration, one driver after another."""
     table = read_drivers(drivers)
     check_wish(wish, table)
     plans = [
@@ -123,7 +124,7 @@ def plan_calibration(
 
 
 def check_wish(wish: Wish, drivers: Drivers) -> None:
-    """Refuse what would leave a driver or a setting out."""
+    """Raise InputError if a driver or a setting cannot be applied."""
     if not (wish.drivers and wish.sizes and wish.threads):
         raise InputError("there is nothing to calibrate", "name drivers, sizes and threads")
     for driver in wish.drivers:
@@ -142,7 +143,7 @@ def check_wish(wish: Wish, drivers: Drivers) -> None:
 
 
 def served_documents(wish: Wish, run: str) -> Mapping[tuple[str, int], TrialDocument]:
-    """Return the trials whose objects servers must serve to reads, by driver and size."""
+    """Return the trials whose reads need a server with objects, by driver and size in bytes."""
     documents = {}
     for driver in wish.drivers:
         for size in wish.sizes if facts_of(driver).is_served else ():
@@ -158,7 +159,7 @@ def served_documents(wish: Wish, run: str) -> Mapping[tuple[str, int], TrialDocu
 
 
 def address_settings(driver: str, address: str) -> Mapping[str, Any]:
-    """Return the settings that lead a driver to a server which stores nothing."""
+    """Return the settings that connect a driver to a null server."""
     secret = {"env": "LOADSTONE_CALIBRATION_SECRET"}
     return {
         name: secret if text == "{secret}" else text.format(address=address)
@@ -168,7 +169,7 @@ def address_settings(driver: str, address: str) -> Mapping[str, Any]:
 
 def _campaigns(wish: Wish, settings_of: Settings, drivers: Drivers) -> Iterator[dict[str, Any]]:
     for driver in wish.drivers:
-        # A setting is for those drivers that have it.
+        # Each driver gets only the settings that it has.
         chosen = {
             name: value
             for name, value in (wish.settings or {}).items()
@@ -213,7 +214,7 @@ def _dataset(wish: Wish, driver: str, size: int) -> dict[str, Any]:
 
 
 def _numbered(document: TrialDocument, number: int) -> TrialDocument:
-    """Return a document in its place; what a server makes up is always the first version."""
+    """Return a document with its number; synthetic objects always have their first version."""
     dataset = lifecycle.dataset_of(document)
     if facts_of(document["target"]["driver"]).is_served:
         dataset = {**dataset, "version": 1}
@@ -221,5 +222,5 @@ def _numbered(document: TrialDocument, number: int) -> TrialDocument:
 
 
 def _is_needed(planned: PlannedTrial) -> bool:
-    """Leave out what fills and empties a target that keeps nothing."""
+    """Tell whether a trial is needed: targets that store nothing are neither filled nor emptied."""
     return planned.is_measured or not facts_of(planned.document["target"]["driver"]).is_served

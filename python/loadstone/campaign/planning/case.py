@@ -1,4 +1,4 @@
-"""Cases: each target with each workload with each value of each swept parameter."""
+"""Cases: the product of targets, workloads and values of swept parameters."""
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -26,14 +26,15 @@ from loadstone.documents.trial import LoadDocument
 from loadstone.errors import shown
 
 
-# A counter that is full is a suspicion. If half the objects' size brings more requests, it was
-# the bytes; if half the clients reach as much, it was not the clients; if half the verification
-# brings more, it was the client's processor; if half the hosts reach half as much with the same
-# load, it was the hosts. The changed cases run in the same interleaved blocks.
+# A saturated counter alone does not prove a bottleneck, so one factor is halved. If half the object
+# size brings more requests, bytes were the limit; if half the clients reach the same, clients were
+# not; if half the verification brings more, the client's processor was; if half the hosts reach
+# half as much with the same load, the hosts were. The changed cases run in the same interleaved
+# blocks.
 def changed(workload: Workload, name: str, hosts_all: int | None) -> Workload:
-    """Return a workload with one thing halved; a search is left out, it varies its load itself.
+    """Return a workload with one factor halved; a search is left out, because it varies its load.
 
-    `hosts_all` is how many hosts the campaign has, None where this one makes the load.
+    `hosts_all` is the campaign's number of hosts, None if this host makes the load.
     """
     phases = tuple(
         _changed_phase(phase, name, hosts_all)
@@ -55,7 +56,7 @@ def changed(workload: Workload, name: str, hosts_all: int | None) -> Workload:
 
 
 def intervention_mistakes(workload: Workload, hosts_all: int | None) -> Iterator[KeyMistake]:
-    """Return the interventions that halve what cannot be halved."""
+    """Yield the interventions that halve something that cannot be halved."""
     phases = [phase for phase in workload.phases if phase.capacity is None]
     loads = [phase.load or workload.load for phase in phases]
     sizes = [phase.size or (workload.dataset and workload.dataset.size) for phase in phases]
@@ -99,7 +100,7 @@ def _half_load(load: Load) -> Load:
 
 
 def _half_hosts(load: Load, hosts_all: int) -> Load:
-    """Return the whole of a load from half of its hosts, each of which makes twice as much."""
+    """Return a load for half the hosts with the same total: each host makes twice as much."""
     hosts = load.hosts or hosts_all
     times = hosts if load.per == "host" else 1
     update: dict[str, Any] = {"hosts": max(1, hosts // 2), "per": "total"}
@@ -116,13 +117,13 @@ def _half_size(size: Any) -> Any:
     return size.model_copy(update={"size_bytes": max(1, size.size_bytes // 2)})
 
 
-# Keys that a sweep may vary; the others shape the plan, not a case.
+# Keys that a sweep may vary; all others shape the plan instead of a case.
 SWEPT_ROOTS = ("fill", "dataset", "load", "phases", "on_error", "connections", "timeout", "verify")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSource:
-    """A workload with the campaign's own keys filled in, and where each of its keys stands."""
+    """A workload with the campaign's defaults filled in, and the path of each of its keys."""
 
     name: str
     data: dict[str, Any]
@@ -130,7 +131,7 @@ class WorkloadSource:
     places: Mapping[str, Path]
 
     def path(self, path: Path) -> Path:
-        """Return where a key of the workload stands in the campaign."""
+        """Return the path of a key of the workload in the campaign."""
         if not path or path[0] not in self.places:
             return (*self.places[""], *path)
         return (*self.places[str(path[0])], *path)
@@ -138,7 +139,7 @@ class WorkloadSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One cell of the matrix; with an `intervention`, the `base` cell with one thing halved."""
+    """One cell of the matrix; with an `intervention`, the cell `base` with one factor halved."""
 
     number: int
     target: str
@@ -149,7 +150,7 @@ class Case:
     intervention: str | None = None
     base: "Case | None" = None
     hosts_all: int | None = None
-    """How many hosts the campaign has; None where this one makes the load."""
+    """The campaign's number of hosts; None if this host makes the load."""
 
     def load(self, phase: Phase) -> Load:
         """Return the load of a phase: its own, or the workload's."""
@@ -160,13 +161,13 @@ class Case:
         return load
 
     def hosts(self, phase: Phase) -> int | None:
-        """Return how many hosts make the load of a phase; None where this one makes it."""
+        """Return how many hosts make the load of a phase; None if this host makes it."""
         load = phase.load or self.workload.load
         return (load.hosts if load is not None else None) or self.hosts_all
 
     def load_document(self, phase: Phase) -> LoadDocument:
-        """Return the load of a phase as documents have it: of all its hosts together."""
-        # A search varies the whole of the load, however many hosts make it.
+        """Return the load of a phase as in trial documents: the total of all hosts."""
+        # A search varies the total load, whatever the number of hosts.
         is_whole = phase.capacity is not None
         return self.load(phase).document(1 if is_whole else self.hosts(phase) or 1)
 
@@ -182,10 +183,10 @@ class Case:
         arrival = (
             {"threads": load.threads} if load.rate_per_s is None else {"rate": load.rate_per_s}
         )
-        # A search varies the arrival itself, from one trial to the next.
+        # The arrival is left out, because a search varies it from trial to trial.
         arrival = {} if phase.capacity is not None else arrival
         fixed = {**arrival, **({} if size is None else {"size": _plain(size)})}
-        # Another number of hosts makes another load.
+        # The number of hosts is part of the load.
         hosts = {} if self.hosts(phase) is None else {"hosts": self.hosts(phase)}
         fixed = {**fixed, **hosts}
         halved = {"intervention": self.intervention} if self.intervention is not None else {}
@@ -196,14 +197,14 @@ class Case:
         return cast(Parameters, {**fixed, **swept, **self.facts, **halved})
 
     def phase_of_base(self, phase: Phase) -> Parameters:
-        """Return the parameters that the phase has in the case that this one changes."""
+        """Return the parameters of the phase in the base case, before the intervention."""
         assert self.base is not None, "only an intervention has a base"
         phases = self.base.workload.phases
         return self.base.parameters(next(other for other in phases if other.label == phase.label))
 
 
 def cases_of(campaign: Campaign) -> tuple[list[Case], list[KeyMistake]]:
-    """Return every case in the order of the file, and what is wrong with the workloads."""
+    """Return every case in the order of the file, and the mistakes in workloads."""
     cases: list[Case] = []
     mistakes: list[KeyMistake] = []
     facts = {name for target in campaign.targets.values() for name in target.facts}
@@ -231,7 +232,7 @@ def cases_of(campaign: Campaign) -> tuple[list[Case], list[KeyMistake]]:
 
 
 def _interventions(base: Case, number: int) -> list[Case]:
-    """Return a case with one thing halved at a time; what cannot be halved, check.py refuses."""
+    """Return a case's interventions, one factor each; check.py refuses impossible ones."""
     return [
         replace(
             base,
@@ -245,7 +246,7 @@ def _interventions(base: Case, number: int) -> list[Case]:
 
 
 def workload_sources(campaign: Campaign) -> list[WorkloadSource]:
-    """Return the workloads, each with what it takes from the campaign."""
+    """Return the workloads, each with the defaults of the campaign."""
     document: Mapping[str, Any] = campaign.document()
     shared = {key: document[key] for key in _workload_keys() if key in document}
     if not campaign.workloads:
@@ -268,7 +269,7 @@ def workload_sources(campaign: Campaign) -> list[WorkloadSource]:
 
 
 def first_workload(source: WorkloadSource) -> Workload | None:
-    """Return the workload with the first of each swept value; None where they do not fit."""
+    """Return the workload with the first of each swept value; None if these values conflict."""
     return _applied(source.data, {key: values[0] for key, values in source.sweep.items()})[0]
 
 
@@ -278,7 +279,7 @@ def _workload_keys() -> list[str]:
 
 
 def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMistake]:
-    """Look at each value by itself, so that a mistake is reported once and at its own place."""
+    """Check each swept value by itself, so that a mistake is reported once and at its place."""
     mistakes: list[KeyMistake] = []
     key_of: dict[str, str] = {}
     firsts = {key: values[0] for key, values in source.sweep.items()}
@@ -318,7 +319,7 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
         key_of[full] = key
         for index, value in enumerate(values):
             _, wrong = _applied(source.data, {key: value})
-            # Another swept value may complete it: threads beside hosts.
+            # Another swept value may make it valid, as threads do for hosts.
             if wrong and _applied(source.data, {**firsts, key: value})[0] is not None:
                 continue
             mistakes += [mistake.at((*place, index)) for mistake in wrong]
@@ -326,9 +327,10 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
 
 
 def wrong_swept_values(data: Mapping[str, Any]) -> list[KeyMistake]:
-    """Return the values of sweeps that are wrong by themselves, in a campaign with other mistakes.
+    """Return swept values that are wrong by themselves, in a campaign with other mistakes.
 
-    Only mistakes at the value's own key count: others may come from the rest of the workload.
+    Only mistakes at the value's own key count: others may have their cause elsewhere in the
+    workload.
     """
     shared = {key: data[key] for key in _workload_keys() if key in data}
     workloads = data.get("workloads")
@@ -394,7 +396,7 @@ def _applied(
     try:
         return Workload.model_validate(applied), []
     except ValidationError as error:
-        # Asked for here alone: the schema takes longer to make than all else of a small campaign.
+        # The schema is built only on errors: it takes longer than planning a small campaign.
         return None, translate(error, KnownKeys({"$ref": "Workload", **known_keys().schema}))
 
 

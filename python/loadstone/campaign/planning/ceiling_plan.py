@@ -1,7 +1,7 @@
-"""Ceilings → documents with the very commands, in their place among the trials.
+"""Plans ceilings: documents with the exact commands, placed among the trials.
 
-A step of a document is one measurement: its `commands` run side by side and are added up. The
-`format` names the printed form that is read from them.
+A step of a document is one measurement: its `commands` run in parallel and their results are added
+up. `format` names the parser of their output.
 """
 
 import os
@@ -25,7 +25,7 @@ FORMAT = 1
 SPARE_NS = 120_000_000_000
 SECOND_NS = 1_000_000_000
 
-# Debian's packages of the programs, for hints where one is missing.
+# Debian packages of the programs, for hints when a program is missing.
 PACKAGES: Mapping[str, str] = {
     "iperf3": "iperf3",
     "fio": "fio",
@@ -34,16 +34,16 @@ PACKAGES: Mapping[str, str] = {
     "ssh": "openssh-client",
 }
 
-# Stands for an OSD until it is known which ones hold the pool.
+# Placeholder until the OSDs of the pool are known.
 ANY_OSD = "osd.ID"
 
-# The direction of the load that a measurement bounds.
+# The direction of load that a measurement bounds.
 READS, WRITES = "read", "write"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCeiling:
-    """A ceiling in its place: before the trial of that id, or at the end of the plan."""
+    """A ceiling in its place: before the trial with that id, or at the end of the plan."""
 
     document: CeilingDocument
 
@@ -54,12 +54,12 @@ class PlannedCeiling:
 
     @property
     def before(self) -> str | None:
-        """The trial that it comes before; None for the end."""
+        """The trial that it precedes; None at the end."""
         return self.document["before"]
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The programs that this host must have."""
+        """The programs that must be installed on this host."""
         commands = [command for step in self.document["steps"] for command in step["commands"]]
         commands += [
             command for command in (self.document["query"], self.document["server"]) if command
@@ -68,7 +68,7 @@ class PlannedCeiling:
 
     @property
     def expected_ns(self) -> int:
-        """Duration of its measurements, as far as it is known."""
+        """Expected duration of its measurements; 0 where it is unknown."""
         return sum(step["expected_ns"] or 0 for step in self.document["steps"])
 
 
@@ -114,7 +114,9 @@ def plan_ceilings(
 
 
 def ceiling_targets(ceiling: Ceiling, campaign: "Campaign") -> tuple[str, ...]:
-    """Return the targets that a ceiling is one of; a pool's own are those that have a pool."""
+    """Return the targets that a ceiling bounds; ceilings of a pool apply to targets in pools
+    only.
+    """
     if ceiling.targets:
         return ceiling.targets
     names = tuple(campaign.targets)
@@ -129,12 +131,16 @@ def is_pool(driver: str) -> bool:
 
 
 def is_of_one_target(ceiling: Ceiling) -> bool:
-    """Tell whether each target has a measurement of its own, because its pool is asked."""
+    """Tell whether the ceiling is measured for each target, because it depends on the target's
+    pool.
+    """
     return ceiling.kind == "rados_bench" or (ceiling.kind == "osd_bench" and not ceiling.osds)
 
 
 def _moments(trials: Sequence["PlannedTrial"]) -> Iterator[tuple[str, str | None, tuple[str, ...]]]:
-    """Yield the points of the plan: their name, the trial behind them, and what asks for them."""
+    """Yield the points of the plan: name, id of the following trial, and the targets measured
+    there.
+    """
     block = None
     for planned in trials:
         if planned.document["block"] != block:
@@ -154,7 +160,7 @@ def _settings(targets: Mapping[str, TargetDocument], names: Sequence[str]) -> Ta
 
 
 def _work(ceiling: Ceiling, settings: TargetSettings, run: str) -> CeilingWork:
-    """Return the steps of a ceiling, and what has to be there before and gone afterwards."""
+    """Return a ceiling's steps, its preparation and its clean-up."""
     nothing: CeilingWork = {"server": None, "query": None, "clean_up": []}
     match ceiling.kind:
         case "network":
@@ -172,9 +178,9 @@ def _work(ceiling: Ceiling, settings: TargetSettings, run: str) -> CeilingWork:
 
 
 def command_via(via: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the words of a command that is run through another one.
+    """Return the words of a command that runs through a wrapper such as ssh.
 
-    ssh hands one line to a shell over there, so it gets one that this shell reads as these words.
+    ssh passes one line to the remote shell, so each word is quoted for it.
     """
     if via and os.path.basename(via[0]) == "ssh":
         return [*via, shlex.join(words)]
@@ -208,7 +214,7 @@ def _network(ceiling: Ceiling) -> Iterator[CeilingStep]:
         for streams in ceiling.streams:
             words = ["iperf3", "-c", str(ceiling.host), "-p", str(ceiling.port), "-J", "-i", "1"]
             words += ["-t", str(seconds), "-P", str(streams)]
-            # A host that does not answer is reported within seconds, and not after minutes.
+            # An unreachable host then fails within seconds instead of minutes.
             words += ["--connect-timeout", "10000"]
             words += ["-R"] if direction == "receive" else []
             yield _step(
@@ -222,7 +228,7 @@ def _network(ceiling: Ceiling) -> Iterator[CeilingStep]:
 def _device(ceiling: Ceiling) -> CeilingStep:
     words = ["fio", "--output-format=json+"]
     if ceiling.job_file is not None:
-        # Without leave to write, fio itself refuses every job that would.
+        # Unless writing is allowed, fio itself refuses every job that writes.
         words += [] if ceiling.allow_write else ["--readonly"]
         words.append(ceiling.job_file)
         return _step(
@@ -237,7 +243,7 @@ def _device(ceiling: Ceiling) -> CeilingStep:
     words += [] if writes else ["--readonly"]
     return _step(
         ceiling, kind, [words], "fio",
-        # Of a mix each direction is counted by itself.
+        # A mixed job has no single direction: its reads and writes are counted separately.
         bounds=READS if not writes else WRITES if kind in ("write", "randwrite") else None,
         parameters={"rw": kind, **{key: options[key] for key in _SHOWN if key in options}},
         expected_ns=_runtime_ns(options),
@@ -272,7 +278,7 @@ def _rados_bench(ceiling: Ceiling, settings: TargetSettings, run: str) -> Ceilin
     seconds = max(1, round(ceiling.duration_ns / SECOND_NS))
     steps, clean_up = [], []
     for threads in ceiling.threads:
-        # A name of our own, so that only what this bench has written is deleted.
+        # A unique name, so that clean-up deletes only objects that this measurement wrote.
         name = f"loadstone-{run[:8]}-{ceiling.label}-{threads}"
         for operation in sorted(ceiling.operations, key=("write", "seq", "rand").index):
             words = [*rados, "bench", str(seconds), operation, "-t", str(threads)]
@@ -307,7 +313,7 @@ def _osd_bench(ceiling: Ceiling, settings: TargetSettings) -> CeilingWork:
 
 
 def steps_of_osds(template: CeilingStep, osds: Sequence[int]) -> list[CeilingStep]:
-    """Return a measurement of each OSD alone, and one of all of them at the same time."""
+    """Return one step for each OSD alone, and one for all of them in parallel."""
     parameters = template["parameters"]
     (words,) = template["commands"]
     commands = [[word.replace(ANY_OSD, f"osd.{osd}") for word in words] for osd in osds]
@@ -321,7 +327,7 @@ def steps_of_osds(template: CeilingStep, osds: Sequence[int]) -> list[CeilingSte
         for osd, command in zip(osds, commands, strict=True)
     ]
     if len(osds) > 1:
-        # Daemons that share a device are together slower than the sum of each by itself.
+        # OSDs that share a device are slower together than the sum of their separate results.
         together = {"osds": list(osds), **parameters}
         name = f"{len(osds)} OSDs together"
         steps.append({**template, "name": name, "commands": commands, "parameters": together})
@@ -341,7 +347,7 @@ def _mount(ceiling: Ceiling, run: str) -> CeilingWork:
         bounds=None, parameters={}, expected_ns=None,
     )  # fmt: skip
     steps = [make]
-    # Large blocks first: they lay the files out, so that no small read meets a hole.
+    # Large blocks first: they lay the files out, so that small reads meet no hole.
     for kind, block, what in (
         ("write", ceiling.block_size, "bandwidth"),
         ("read", ceiling.block_size, "bandwidth"),

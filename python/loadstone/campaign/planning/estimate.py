@@ -19,10 +19,9 @@ _LOGNORMAL = frozenset({"median", "sigma", "min", "max"})
 class Estimate:
     """The cost of a plan.
 
-    `trials_by_time` trials end by the clock: their requests and bytes are counted only where a
-    rate is known or assumed, and come on top otherwise. `time_ns_min` is what rests, durations and
-    rates alone take; `time_ns` needs assumed rates. Space counts the replication that a target
-    states.
+    `trials_by_time` is the number of trials with a duration. Their requests and bytes are included
+    only if a rate is known or assumed. `time_ns_min` includes only pauses, durations and known
+    rates; `time_ns` needs assumed rates. Space includes the replication that a target states.
     """
 
     trials: int
@@ -43,19 +42,19 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Assumed rates of a target; None where nothing is assumed."""
+    """Assumed rates of a target; None where none is assumed."""
 
     requests_per_s: float | None = None
     bytes_per_s: float | None = None
 
     def time_ns(self, requests: int, payload_bytes: float) -> float:
-        """Return how long so many requests with so much payload take."""
+        """Return how long this many requests with this much payload take, in nanoseconds."""
         by_requests = requests / self.requests_per_s if self.requests_per_s else 0.0
         by_bytes = payload_bytes / self.bytes_per_s if self.bytes_per_s else 0.0
         return max(by_requests, by_bytes) * 1e9
 
     def requests(self, time_ns: float, bytes_per_request: float, limit: float | None) -> int:
-        """Return how many requests fit into a time; none where no rate is known."""
+        """Return how many requests fit into `time_ns`; 0 if no rate is known."""
         rates = [rate for rate in (self.requests_per_s, limit) if rate]
         if self.bytes_per_s and bytes_per_request:
             rates.append(self.bytes_per_s / bytes_per_request)
@@ -108,7 +107,7 @@ def estimate(
 def _costs(
     planned: Iterable[PlannedTrial], rates: Rates, replication: Mapping[str, float]
 ) -> tuple[list[_Cost], dict[str, int]]:
-    """Return what each trial costs, and the most that ever lies on each target."""
+    """Return the cost of each trial, and the peak number of bytes on each target."""
     states: dict[tuple[str, str], State] = {}
     held: dict[tuple[str, str], _Held] = {}
     peak: dict[str, float] = {}
@@ -134,7 +133,7 @@ def _costs(
 
 @dataclass(slots=True)
 class _Held:
-    """Number of objects in one place."""
+    """The number of objects in one place."""
 
     mean_bytes: float
     objects: int = 0
@@ -144,7 +143,7 @@ class _Held:
         return self.objects * self.mean_bytes
 
     def follow(self, document: TrialDocument, after: State, requests: int) -> None:
-        """Carry the count over a trial."""
+        """Update the count for a trial."""
         objects = dataset_of(document)["objects"] or 0
         if after in (State.ABSENT, State.EMPTY):
             self.objects = 0
@@ -171,7 +170,7 @@ def _cost(document: TrialDocument, held_objects: int, rates: Rates) -> _Cost:
         requests *= iterations
         wanted_ns = requests / limit * 1e9 if limit else 0.0
         assumed_wanted_ns = max(wanted_ns, rates.time_ns(requests, requests * max(written, read)))
-        # Whichever end comes first: beside a count the clock is only an upper bound.
+        # The trial ends at whichever limit comes first, so its duration is only an upper bound.
         least_ns = wanted_ns if duration_ns is None else min(wanted_ns, least_ns)
         assumed_ns = (
             assumed_wanted_ns if duration_ns is None else min(assumed_wanted_ns, assumed_ns)
@@ -182,13 +181,13 @@ def _cost(document: TrialDocument, held_objects: int, rates: Rates) -> _Cost:
 
 
 def _rate_limit(document: TrialDocument) -> float | None:
-    """Return the requests per second that a trial never exceeds, if there is such a limit."""
+    """Return the rate limit of a trial in requests per second, if it has one."""
     load = document.get("load") or {}
     return load.get("rate_per_s") or document.get("rate_limit_per_s")
 
 
 def _bytes_per_request(document: TrialDocument) -> tuple[float, float]:
-    """Return the payload that an average request writes, and reads."""
+    """Return the mean payload of a request in bytes, written and read."""
     mix = document.get("mix") or ()
     total = sum(share["weight"] for share in mix)
     written = read = 0.0

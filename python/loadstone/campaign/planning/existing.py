@@ -1,6 +1,6 @@
-"""Objects that others wrote, in a plan: which list a dataset names, and what may be done to them.
+"""Plans loads on objects that others wrote: the object list of a dataset, and permitted operations.
 
-Lists are files, and planning makes none: `make_plan` takes a function that makes and describes them
+Planning itself reads no files: `make_plan` takes a function that makes and describes the lists
 (`loadstone/execution/object_lists.py`).
 """
 
@@ -19,16 +19,16 @@ from loadstone.errors import shown
 Lists = Callable[[TargetDocument, Existing], ObjectListDocument]
 
 UNKNOWN_BYTES_MAX = 1 << 62
-"""Largest size of an object whose size the list does not state."""
+"""Upper bound for the size of an object whose size the list does not state."""
 
 
 def no_lists(target: TargetDocument, existing: Existing) -> ObjectListDocument:
-    """Refuse: plans of campaigns with existing objects need a maker."""
+    """Raise an error: plans with existing objects need a function that makes lists."""
     raise AssertionError(f"make_plan was given no maker of lists, but needs {target} {existing}")
 
 
 def dataset_of_list(objects: ObjectListDocument) -> DatasetDocument:
-    """Return the part of a dataset's document that a list determines."""
+    """Return the fields of a dataset's document that follow from its object list."""
     known = objects["objects"] - objects["without_size"]
     most = UNKNOWN_BYTES_MAX if objects["without_size"] else objects["size_bytes_max"]
     return {

@@ -1,7 +1,7 @@
-"""Fills of stores: what is written before the load, so that an empty store does not flatter.
+"""Fills stores before the load, because an empty store gives better results than a used one.
 
-A fill is a dataset of its own beside those that are measured, in buckets of its own. Levels rise
-within a block: from one to the next only the rest is written, and what is above a level is deleted.
+A fill is a dataset in buckets of its own, apart from the measured ones. Levels rise within a block:
+each level writes only the difference to the previous one, and deletes any excess.
 """
 
 from collections.abc import Mapping
@@ -21,23 +21,23 @@ from loadstone.documents.trial import DatasetDocument, TrialDocument
 
 @dataclass(frozen=True, slots=True)
 class StoreSize:
-    """Total and used size of a store, in bytes that a client may write."""
+    """Total and used size of a store, in bytes of client data."""
 
     total_bytes: int
     used_bytes: int
 
     @property
     def share(self) -> float:
-        """Used share."""
+        """Used share, 0 to 1."""
         return self.used_bytes / self.total_bytes if self.total_bytes else 1.0
 
     def document(self) -> StoreDocument:
-        """Return it as a manifest and a record keep it."""
+        """Return the size as manifests and records store it."""
         return {"total_bytes": self.total_bytes, "used_bytes": self.used_bytes}
 
 
 def level_of(case: Case) -> FillLevel:
-    """Return the level at which a case is measured; nothing is written where it names none."""
+    """Return the fill level of a case; a case without one writes nothing."""
     return case.workload.fill or FillLevel(size_bytes=0)
 
 
@@ -78,14 +78,14 @@ def _mistake(case: Case, actual: str, allowed: str) -> KeyMistake:
 
 
 def fill_document(measured: TrialDocument, case: Case, threads: int, objects: int) -> TrialDocument:
-    """Return the trial that writes so many objects beside a measured trial's dataset."""
+    """Return the trial that writes this many fill objects beside a measured dataset."""
     size_bytes = case.workload.fill_size_bytes
     dataset: DatasetDocument = {
         **dataset_of(measured),
         "objects": objects,
         "object_prefix": "fill-",
         "size": {"kind": "fixed", "bytes": size_bytes},
-        # As a store's other users write: neither compressible nor alike.
+        # Incompressible and distinct, as the data of a store's other users is assumed to be.
         "compressible": 0.0,
         "duplicate": 0.0,
         "encryption": None,
@@ -103,6 +103,6 @@ def fill_document(measured: TrialDocument, case: Case, threads: int, objects: in
     return {
         **document,
         "case": {**document["case"], "parameters": cast(Parameters, parameters)},
-        # A store that is not as full as it is said to be would give wrong numbers a level.
+        # Results for a level would be wrong if the store was less full than stated.
         "on_error": {"action": "stop", "limit": None},
     }

@@ -1,8 +1,8 @@
-"""What a trial needs of its dataset before it starts, and how it leaves it; read from documents.
+"""States of datasets: what a trial requires before it starts, and what it leaves behind.
 
-A dataset is absent, made of empty buckets, filled in part, full, or full with more beside it. The
-planner carries this state along, and puts `prepare` and `clean-up` trials where it does not suit
-the next trial.
+A dataset is absent, has empty buckets, is partly full, full, or full with additional objects. The
+planner tracks this state, and inserts `prepare` and `clean-up` trials where it does not suit the
+next trial.
 """
 
 from collections.abc import Collection
@@ -32,11 +32,11 @@ HISTORIC = frozenset(
         COMPARE_AND_SWAP,
     }
 )  # fmt: skip
-"""Operations of which a history is kept."""
+"""Operations whose history can be recorded."""
 
 
 class State(Enum):
-    """How much of a dataset is there."""
+    """How much of a dataset exists."""
 
     ABSENT = "absent"
     EMPTY = "empty"
@@ -46,7 +46,7 @@ class State(Enum):
 
 
 class Need(Enum):
-    """What a trial wants to find."""
+    """The state that a trial requires."""
 
     ANYTHING = "anything"
     FULL = "all objects"
@@ -55,7 +55,7 @@ class Need(Enum):
     EMPTY = "empty buckets"
 
     def is_met_by(self, state: State) -> bool:
-        """Tell whether a dataset in this state will do."""
+        """Tell whether a dataset in this state meets the need."""
         match self:
             case Need.ANYTHING:
                 return True
@@ -70,26 +70,26 @@ class Need(Enum):
 
 
 def dataset_of(document: TrialDocument) -> DatasetDocument:
-    """Return a trial's dataset; that of a trial of another kind has no keys."""
+    """Return a trial's dataset; an empty one for trials of other kinds."""
     return document.get("dataset") or {}
 
 
 def order_of(document: TrialDocument) -> str:
-    """Return in which order a trial takes its objects."""
+    """Return the order in which a trial takes its objects."""
     return (document.get("keys") or {}).get("order", "sequential")
 
 
 def place_of(document: TrialDocument) -> tuple[str, str]:
-    """Return where a trial's dataset lies: its target, and the prefix of its buckets."""
+    """Return the place of a trial's dataset: its target, and the prefix of its buckets."""
     return document["target"]["name"], dataset_of(document).get("bucket_prefix", "")
 
 
 def need_of(document: TrialDocument, *, is_first: bool) -> Need:
-    """Return what a trial wants to find.
+    """Return the state that a trial requires.
 
-    A put that comes first in its case writes new objects, so old ones must not be there; a put
-    after other phases on the same objects writes over them, because the campaign says so. What
-    appends begins with nothing, wherever it stands.
+    A put that comes first in its case writes new objects, so old ones must not exist; a put after
+    other phases on the same objects overwrites them, as the campaign asks. Appends always start
+    with absent objects.
     """
     if prepares_script(document):
         return _need_of_script(document["target"]["driver"])
@@ -102,14 +102,14 @@ def need_of(document: TrialDocument, *, is_first: bool) -> Need:
 
 
 def need_of_phase(driver: str, phase: Phase, *, is_first: bool) -> Need:
-    """Return what a phase wants to find, before there is a document of it."""
+    """Return the state that a phase requires, before its document exists."""
     if phase.script is not None:
         return _need_of_script(driver)
     return _need(driver, list(phase.operations), phase.keys.order, is_first=is_first)
 
 
 def _need_of_script(driver: str) -> Need:
-    """A script knows what there is: nothing, but for what is put there for it."""
+    """Return the state that a script requires: no objects, except those prepared for it."""
     return Need.FRESH if facts_of(driver).keeps else Need.ANYTHING
 
 
@@ -132,7 +132,7 @@ def _need(driver: str, operations: list[str], order: str, *, is_first: bool) -> 
 
 
 def state_after(document: TrialDocument, state: State) -> State:
-    """Return how a finished trial leaves a dataset that was in `state`."""
+    """Return the state in which a finished trial leaves a dataset that was in `state`."""
     if not facts_of(document["target"]["driver"]).keeps:
         return State.ABSENT
     if document["phase"] == CLEAN_UP:
@@ -153,7 +153,7 @@ def state_after(document: TrialDocument, state: State) -> State:
         case "copy":
             return State.SURPLUS if is_whole else state
         case operation if operation in DELETES:
-            # What lies beside the dataset is not deleted with it, and keeps the buckets filled.
+            # Objects outside the dataset are not deleted with it, so the buckets are not empty.
             is_empty = state is not State.SURPLUS and _covers_dataset(document)
             return State.EMPTY if is_empty else State.PARTIAL
         case "create_bucket":
@@ -164,14 +164,14 @@ def state_after(document: TrialDocument, state: State) -> State:
 
 
 def _state_after_mix(operations: list[str], state: State) -> State:
-    """A mix reads the dataset, puts beside it and deletes only what it has put."""
+    """Return the state after a mix, which reads the dataset and deletes only its own puts."""
     if not set(operations) & (WRITES_WHOLE | {"copy"}):
         return state
     return State.SURPLUS if state in (State.FULL, State.SURPLUS) else State.PARTIAL
 
 
 def state_interrupted(document: TrialDocument, state: State) -> State:
-    """Return what has to be assumed of a dataset when a trial on it did not finish."""
+    """Return the worst-case state of a dataset after a trial on it was interrupted."""
     after = state_after(document, state)
     changes = set(operations_of(document)) & (
         WRITES_WHOLE | WRITES_BLOCKS | DELETES | {"create_bucket", "delete_bucket"}
@@ -183,9 +183,9 @@ def state_interrupted(document: TrialDocument, state: State) -> State:
 
 
 def is_whole_only(document: TrialDocument) -> bool:
-    """Tell whether the plan counts on a trial having been carried out whole.
+    """Tell whether the plan requires a trial to have completed.
 
-    The trials after it do not find the dataset that they were planned for where a part is missing.
+    If part of its work is missing, the trials after it do not find the dataset that they need.
     """
     keeps = facts_of(document["target"]["driver"]).keeps
     return keeps and any(
@@ -194,24 +194,24 @@ def is_whole_only(document: TrialDocument) -> bool:
 
 
 def prepares_script(document: TrialDocument) -> bool:
-    """Tell whether a trial puts the objects that a script finds when it begins."""
+    """Tell whether a trial puts the objects that a script expects to exist."""
     return document["phase"] == PREPARE and bool(document.get("script"))
 
 
 def deletes_all(document: TrialDocument) -> bool:
-    """Tell whether a trial does nothing but delete objects of its dataset."""
+    """Tell whether a trial only deletes objects of its dataset."""
     operations = operations_of(document)
     return bool(operations) and set(operations) <= DELETES
 
 
 def is_in_ledger(document: TrialDocument) -> bool:
-    """Tell whether a trial keeps a ledger, and asks for what is noted there."""
+    """Tell whether a trial keeps a ledger and can be audited."""
     changes = WRITES_WHOLE | DELETES
     return bool(document.get("keeps_ledger")) and not changes.isdisjoint(operations_of(document))
 
 
 def is_historic(operations: Collection[str]) -> bool:
-    """Tell whether a history of these operations says something: they change what they look at."""
+    """Tell whether a history of these operations is meaningful: they change what they read."""
     changes = not (WRITES_WHOLE | REWRITES | DELETES).isdisjoint(operations)
     is_mixed = len(operations) > 1 or COMPARE_AND_SWAP in operations
     return changes and is_mixed and set(operations) <= HISTORIC
@@ -228,7 +228,7 @@ def can_clean_up(driver: Driver) -> bool:
 
 
 def _covers_dataset(document: TrialDocument) -> bool:
-    """Tell whether every object was asked for, whatever happened to the request."""
+    """Tell whether every object was requested, whatever the outcome."""
     stop, options = document["stop"], document["options"]
     if order_of(document) != "sequential" or stop["duration_ns"] is not None:
         return False
@@ -240,7 +240,7 @@ def _covers_dataset(document: TrialDocument) -> bool:
 
 
 def whole_requests(operation: str, dataset: DatasetDocument, options: OptionsDocument) -> int:
-    """Return how many requests of one operation go once over a whole dataset."""
+    """Return how many requests of an operation cover the whole dataset once."""
     objects, buckets = dataset["objects"] or 0, dataset["buckets"]
     match operation:
         case "create_bucket" | "delete_bucket":
@@ -264,7 +264,7 @@ def _per_bucket(objects: int, buckets: int, keys: int) -> int:
 
 
 def largest_size(size: Size) -> int:
-    """Return the largest object that a document's law of sizes can make."""
+    """Return the largest object in bytes that a size distribution can produce."""
     match size["kind"]:
         case "fixed":
             return int(size["bytes"])

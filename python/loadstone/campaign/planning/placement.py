@@ -1,4 +1,4 @@
-"""Where each dataset lives: datasets that differ get buckets that differ."""
+"""Assigns buckets to datasets: different datasets get different buckets."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from loadstone.campaign.schema.dataset import Dataset, FixedSize
 from loadstone.campaign.schema.phase import Phase
 from loadstone.documents.trial import DatasetDocument, NamedFileDocument, Size
 
-# Letters and digits of any script: only names that are hosts are bound to those of ASCII.
+# Any script's letters are valid here; only names that are part of host names must be ASCII.
 _ANY_CASE = re.compile(r"[^\W_][\w.-]*")
 _SMALL = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
@@ -47,12 +47,12 @@ class Buckets:
     def overlap(self, other: "Buckets") -> str | None:
         """Return a name that both have, or None."""
         short, long = sorted((self, other), key=lambda buckets: len(buckets.prefix))
-        # When the longer prefix is the shorter one and digits, its bucket 0 has the smallest
-        # number that the shorter could have too.
+        # If the longer prefix is the shorter one plus digits, its bucket 0 has the smallest number
+        # that the shorter prefix could also produce.
         return long.first() if short.contains(long.first()) else None
 
     def mistake(self, rule: BucketNames) -> str | None:
-        """Return what is allowed if a name is not, or None."""
+        """Return the rule that a bucket name breaks, or None."""
         pattern = _ANY_CASE if rule.capitals_and_underscores else _SMALL
         cases = "letters" if rule.capitals_and_underscores else "lower-case letters"
         if not pattern.fullmatch(self.last()):
@@ -67,7 +67,7 @@ class Buckets:
 def bucket_prefix(dataset: Dataset, fields: Mapping[str, str]) -> str:
     """Return a dataset's prefix with its braces filled in."""
     size = dataset.size
-    # A script may say itself how large its objects are, and always does how many there are.
+    # A script always states its number of objects, and may state their sizes.
     law = "script" if size is None else size.kind
     return dataset.prefix.format(
         **fields,
@@ -78,9 +78,9 @@ def bucket_prefix(dataset: Dataset, fields: Mapping[str, str]) -> str:
 
 
 def short(name: str, length: int) -> str:
-    """Return a name as it can stand in a default prefix, which every store has to allow.
+    """Return a name short enough for a default prefix that every store allows.
 
-    One that is too long is cut, with four digits of its own, so that two of them stay apart.
+    A longer name is cut and gets four digits of its hash, so that cut names stay distinct.
     """
     text = slug(name).replace(".", "-")
     if len(text) <= length:
@@ -90,18 +90,17 @@ def short(name: str, length: int) -> str:
 
 
 def slug(name: str) -> str:
-    """Return a name as it can stand in a bucket's name."""
+    """Return a name with only the characters that bucket names allow."""
     return re.sub(r"[^a-z0-9.-]", "-", name.lower())
 
 
-# Room of the default prefix within the 63 characters of a bucket's name.
+# Share of the default prefix in the 63 characters of a bucket name.
 NAME_MAX = 16
 TARGET_MAX = 12
 
-# What targets that may be one store have in common.
+# The addressing that targets of possibly the same store have in common.
 Store = tuple[str, ...]
 
-# A target's driver and settings.
 DriverSettings = tuple[str, Mapping[str, Any]]
 
 
@@ -114,21 +113,21 @@ class DatasetKey:
     content: str
     buckets: int
     is_existing: bool = False
-    """Whether others wrote it: its bucket has the name that it has, and may be named twice."""
+    """Whether others wrote it: its bucket keeps its name, and several datasets may use it."""
 
 
 PayloadFiles = Callable[[str], NamedFileDocument]
 
 
 def no_payload_files(file: str) -> NamedFileDocument:
-    """Refuse: plans of campaigns whose objects hold a file need a reader."""
+    """Raise an error: plans with payload files need a reader of files."""
     raise AssertionError(f"make_plan was given no reader of files, but needs {file}")
 
 
 def content_document(dataset: Dataset) -> DatasetDocument:
-    """Return a dataset as a trial document spells it, but for its place and its version."""
+    """Return a dataset as a trial document spells it, without its place and version."""
     existing = dataset.existing
-    # What a script or a list says of its objects, the plan finds in its files.
+    # Sizes of objects in scripts and lists are read from their files during planning.
     size: Size = {"kind": "fixed", "bytes": 0}
     if dataset.size is not None:
         size = dataset.size.document()
@@ -163,18 +162,18 @@ def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str
         "run": run[:8],
     }
     if "prefix" not in dataset.model_fields_set:
-        # Names that are free cost nothing to cut, and no campaign is refused for its long name.
+        # Default prefixes may be cut, so that no campaign is refused for a long name.
         fields |= {"name": short(name, NAME_MAX), "target": short(case.target, TARGET_MAX)}
     described: dict[str, Any] = {**content_document(dataset)}
     if dataset.payload is not None:
         described["payload"] = dataset.payload.file
     if phase.script is not None:
-        # Another script has other objects, and so has one of another number of sessions.
+        # A different script, or number of sessions, has different objects.
         script = phase.script.model_dump(mode="json", by_alias=True)
         described |= {"script": script, "threads": case.load(phase).clients}
     existing = dataset.existing
     if existing is not None:
-        # Rounds read the same objects.
+        # Existing objects are the same in all rounds.
         content = existing.model_dump_json()
         return DatasetKey(case.target, existing.bucket, content, 1, is_existing=True)
     content = json.dumps(described, sort_keys=True)
@@ -206,7 +205,7 @@ def places(cases: Iterable[Case], name: str, run: str) -> dict[DatasetKey, str]:
 def stores_of(
     targets: Mapping[str, DriverSettings], *, across_drivers: bool = False
 ) -> dict[str, Store]:
-    """Return which targets may be one store, judged by their drivers and settings."""
+    """Return which targets may be the same store, judged by their drivers and settings."""
     stores: dict[str, Store] = {}
     for name, (driver, settings) in targets.items():
         joined = {
@@ -226,17 +225,17 @@ def _may_be_one(driver_settings: DriverSettings, other: DriverSettings) -> bool:
     if not facts.keeps:
         return False
     if driver != other_driver:
-        # Some servers speak S3 and Swift at one port, over the same buckets.
+        # Some servers offer S3 and Swift at one port, on the same buckets.
         return bool(_servers(driver_settings) & _servers(other))
     keys = [key for key in facts.address.settings if settings.get(key) and other_settings.get(key)]
-    # Without an address in common that both name, it is not known.
+    # If no address key is set in both, they may be the same store.
     return not keys or any(
         _addresses(settings[key]) & _addresses(other_settings[key]) for key in keys
     )
 
 
 def _servers(target: DriverSettings) -> set[str]:
-    """Return the hosts with their ports that a target names."""
+    """Return the host:port pairs in a target's settings."""
     driver, settings = target
     texts = [settings.get(key) or () for key in facts_of(driver).address.settings]
     flat = [text for value in texts for text in ([value] if isinstance(value, str) else value)]
@@ -249,19 +248,19 @@ def _addresses(value: Any) -> set[str]:
 
 
 def generation(key: DatasetKey, prefix: str, number: int) -> tuple[DatasetKey, str]:
-    """Return the key and the prefix of a dataset that begins anew while its old objects stay."""
-    # No prefix has a slash in it, so this key belongs to no other place.
+    """Return key and prefix of a dataset that starts anew while its old objects remain."""
+    # Prefixes never contain a slash, so this key cannot collide with another one.
     return replace(key, prefix=f"{key.prefix}/{number}"), numbered(prefix, "g", number)
 
 
 def numbered(prefix: str, letter: str, number: int) -> str:
-    """Return a prefix that tells one of several apart, whether or not it ends in a dash."""
+    """Append a numbered suffix to a prefix, separated by a dash."""
     dash = "" if prefix.endswith(("-", ".", "_")) else "-"
     return f"{prefix}{dash}{letter}{number}-"
 
 
 def buckets_of(key: DatasetKey, prefix: str) -> Buckets:
-    """Return the buckets of a dataset that lives at a prefix."""
+    """Return the buckets of a dataset at a prefix."""
     return Buckets(prefix, key.buckets)
 
 
@@ -270,7 +269,7 @@ def shared_bucket(
 ) -> tuple[DatasetKey, DatasetKey, str] | None:
     """Return two datasets that would share a bucket, and that bucket's name.
 
-    `stores` names the targets that may be one store; without it each target is a store.
+    `stores` groups the targets that may be the same store; without it each target is a store.
     """
     stores = stores or {}
     prefixes = {key: prefix for key, prefix in prefixes.items() if not key.is_existing}
@@ -278,7 +277,8 @@ def shared_bucket(
     for key, prefix in prefixes.items():
         store = stores.get(key.target, (key.target,))
         by_prefix.setdefault((store, prefix), []).append(key)
-        # A dataset's only bucket loses its last dash, and can clash with names without one.
+        # A dataset with a single bucket drops the final dash, so it can clash with names without
+        # one.
         if prefix.rstrip("-") != prefix:
             by_prefix.setdefault((store, prefix.rstrip("-")), []).append(key)
     for key, prefix in prefixes.items():

@@ -1,4 +1,4 @@
-"""Campaign → Plan: the trials in the order they will run; pure, and the same for the same seed."""
+"""Turns a campaign into a Plan: ordered trials, deterministic for a seed, without side effects."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ from loadstone.errors import CampaignError, Mistake
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The trials of a campaign in order, with the rests between them."""
+    """The trials of a campaign in order, with the pauses between them."""
 
     name: str
     seed: int
@@ -61,7 +61,7 @@ class Plan:
     def estimate(
         self, *, requests_per_s: float | None = None, bytes_per_s: float | None = None
     ) -> Estimate:
-        """Return what the plan will cost, given the rates that one may assume of the targets."""
+        """Return the cost of the plan under assumed rates of the targets."""
         return estimate(
             self.trials, self.replication, requests_per_s=requests_per_s, bytes_per_s=bytes_per_s
         )
@@ -78,15 +78,15 @@ def make_plan(
     lists: Lists = no_lists,
     payload_files: PayloadFiles = no_payload_files,
 ) -> Plan:
-    """Plan a campaign; raise with every mistake if it cannot be run as it is.
+    """Plan a campaign; raise CampaignError with every mistake if it cannot run as written.
 
-    `stores` are the sizes of the targets that told theirs, which levels of fill are shares of.
+    `stores` are the sizes of the targets that report them, for fill levels given as shares.
     `scripts` makes the scripts that phases name, `lists` the lists of objects that others wrote;
-    `payload_files` describes the files that objects are filled with.
-    `run` is the run's identity, 32 hex digits. Without one it is made from the campaign, so that
-    the same campaign gives the same plan. `reused` are the runs that targets name in `reuse`.
-    Of a schedule only the first `starts` are planned, and `later` plans the others one by one;
-    without it, or where ceilings are measured before blocks, all are.
+    `payload_files` describes the files that objects are filled with. `run` is the run's identity,
+    32 hex digits. Without one it is derived from the campaign, so that the same campaign gives the
+    same plan. `reused` are the runs that targets name in `reuse`. Only the first `starts` of a
+    schedule are planned, and `later` plans the others one by one; without `starts`, or with
+    ceilings before blocks, all are planned.
     """
     table = read_drivers(drivers)
     wrong = campaign_mistakes(campaign, table)
@@ -126,9 +126,9 @@ def make_plan(
 
 
 class Later:
-    """The starts of a schedule that are not planned yet: their plans are made when they come.
+    """Starts of a schedule that are planned when they are due.
 
-    A schedule may have thousands, and each carries the datasets' states on to the next.
+    A schedule may have thousands, and each passes the datasets' states on to the next.
     """
 
     def __init__(self, planner: "_Planner | QueryPlanner", starts: int) -> None:
@@ -160,7 +160,7 @@ def _too_many_trials(campaign: Campaign) -> Mistake:
 
 @dataclass(slots=True)
 class _Held:
-    """State of one dataset during planning."""
+    """The state of one dataset during planning."""
 
     document: TrialDocument
     threads: int
@@ -170,16 +170,16 @@ class _Held:
     generation: int = 1
     written: list[tuple[int, int]] = field(default_factory=list)
     is_owed: bool = False
-    """Whether its ledgers have entries that no audit has checked."""
+    """Whether its ledgers have entries that were not audited yet."""
     is_ours: bool = True
-    """Whether this campaign writes and deletes it."""
+    """Whether this campaign writes and deletes the dataset."""
     dataset: DatasetDocument | None = None
-    """Its document in another run, if that run wrote it."""
+    """Its document in the run that wrote it, if that was another run."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    """Data that was written to fill a target to a level."""
+    """Data written to fill a target to a level."""
 
     reached_bytes: int
     held: _Held
@@ -191,7 +191,9 @@ def _run_of(campaign: Campaign) -> str:
 
 
 class _Planner:
-    """Goes through the steps, carries the datasets' states, and puts in what they need."""
+    """Iterates over the steps, tracks the datasets' states, and inserts the trials that they
+    need.
+    """
 
     def __init__(
         self,
@@ -209,14 +211,14 @@ class _Planner:
         self._run = run
         self._places = placement.places(cases, campaign.name, run)
         self._held: dict[DatasetKey, _Held] = {}
-        # With those that get new names when they begin anew.
+        # Includes the prefixes of later generations.
         self._emitted = dict(self._places)
         self._reused = reused
         self._scripts, self._lists, self._payload_files = makers
         self._left_over: list[_Held] = []
         self._pause_ns = 0
         self._suite = 0
-        # 0 is for trials that put nothing beyond their dataset.
+        # 0 means that a trial puts nothing outside its dataset.
         self._ordinal = 1
         self._threads = trial.prepare_threads(cases)
         self._targets = targets_in_run(campaign, drivers, run)
@@ -227,19 +229,19 @@ class _Planner:
 
     @property
     def targets(self) -> dict[str, TargetDocument]:
-        """The targets as documents hold them."""
+        """The targets as trial documents contain them."""
         return {name: target.document for name, target in self._targets.items()}
 
     def add_start(self, suite: int, *, is_last: bool) -> None:
-        """Put one start of the schedule into the plan."""
+        """Add one start of the schedule to the plan."""
         campaign, coming = self._campaign, dict[DatasetKey, Need]()
         if not is_last:
-            # Every start has the same cases: what the next one wants of a dataset is known.
+            # All starts have the same cases, so the next start's needs are already known.
             with_next_needs(stops_of(campaign, self._cases, self._run, suite + 1), campaign, coming)
         stops = stops_of(campaign, self._cases, self._run, suite)
         for stop in with_next_needs(stops, campaign, coming):
             self.add(stop)
-        # Names of generations are known now, and nothing has been asked of a target yet.
+        # All generations are named by now, and no request has been sent to a target yet.
         shared = placement.shared_bucket(self._emitted)
         if shared is not None:
             held = next(held for key, held in self._held.items() if key.target == shared[0].target)
@@ -248,7 +250,7 @@ class _Planner:
             self.finish()
 
     def add(self, stop: MeasuredStep) -> None:
-        """Put a measured step into the plan, and before and behind it what its dataset needs."""
+        """Add a measured step, with the preparation and clean-up that its dataset needs."""
         self._suite = stop.suite
         step = stop.step
         target = self._targets[step.case.target]
@@ -295,7 +297,7 @@ class _Planner:
         return planned
 
     def _prepare_script(self, script: PlannedScript, held: _Held) -> None:
-        """Put what must be there before a script begins."""
+        """Add the trial that prepares the objects of a script."""
         driver = self._driver(held)
         if script.prepare is None or self._campaign.prepare == "never":
             return
@@ -304,7 +306,7 @@ class _Planner:
             self._emit(scripted.prepare_of(held.document, script, plain), held)
 
     def finish(self) -> None:
-        """Put what is still to be audited and deleted at the end of the plan."""
+        """Append the remaining audits and clean-ups at the end of the plan."""
         self._audit(*self._left_over, *self._held.values())
         if not self._campaign.keep_data:
             for held in (*self._left_over, *self._held.values()):
@@ -315,7 +317,7 @@ class _Planner:
             fills.clear()
 
     def _fill(self, case: Case, document: TrialDocument) -> None:
-        """Bring a target to the level at which a case is measured, if it is at another one."""
+        """Fill or empty a target to the level of a case, unless it is there already."""
         wanted = filling.wanted_bytes(case, self._stores)
         if isinstance(wanted, KeyMistake):
             raise CampaignError([self._campaign.source.place(wanted)])
@@ -324,7 +326,7 @@ class _Planner:
         if abs(wanted - reached) < case.workload.fill_size_bytes:
             return
         for key, held in self._held.items():
-            # Datasets of another level are written anew at this one.
+            # Datasets written at another level are written again at this one.
             if key.target == case.target and self._is_early():
                 self._clean_up(held)
         while fills and fills[-1].reached_bytes > wanted:
@@ -339,7 +341,7 @@ class _Planner:
             self._emit(filled, held, is_first=True)
 
     def _place_of_fill(self, case: Case, document: TrialDocument) -> str:
-        """Return the prefix of a fill's buckets, which no dataset has."""
+        """Return the bucket prefix of a fill, distinct from all datasets' prefixes."""
         self._fills_made += 1
         key = next(key for key in self._places if key.target == case.target)
         prefix = placement.numbered(self._places[key], "f", self._fills_made)
@@ -366,7 +368,7 @@ class _Planner:
             self._held[stop.key] = held
         if held.dataset is not None:
             self._demand_reuse(document)
-        # Trials that are inserted before or after a trial are named after it.
+        # Inserted trials take their names from the trial that they are inserted for.
         held.document = document
         return held
 
@@ -388,7 +390,7 @@ class _Planner:
 
     def _meet(self, need: Need, held: _Held, key: DatasetKey) -> _Held:
         if held.dataset is not None:
-            # The campaign deleted them itself, in a phase or a block before this one.
+            # An earlier phase or block of the campaign deleted the objects.
             mistake = KeyMistake(
                 ("targets", key.target, "reuse"),
                 f"{held.document['phase']} of objects that an earlier phase deletes",
@@ -407,7 +409,9 @@ class _Planner:
         return held
 
     def _remove(self, held: _Held, key: DatasetKey) -> _Held:
-        """Make room for new objects: delete the old ones, or go on in buckets of another name."""
+        """Make room for new objects: delete the old ones, or continue in buckets with another
+        name.
+        """
         if self._is_early():
             self._clean_up(held)
             return held
@@ -442,11 +446,11 @@ class _Planner:
         return self._campaign.clean_up == "early" and not self._campaign.keep_data
 
     def _is_over(self, next_need: Need | None) -> bool:
-        """Tell whether nothing to come wants the objects that are there now."""
+        """Tell whether no later trial needs the objects that exist now."""
         return self._is_early() and next_need in (None, Need.FRESH, Need.ABSENT)
 
     def _audit(self, *datasets: _Held) -> None:
-        """Read back what the ledgers of datasets say, if there is anything new in them."""
+        """Audit datasets whose ledgers have new entries."""
         if self._campaign.audit is None:
             return
         audits = []
@@ -458,7 +462,7 @@ class _Planner:
         self._audit_twice(audits)
 
     def _audit_twice(self, audits: Sequence[tuple[TrialDocument, _Held]]) -> None:
-        """Read datasets back, and all of them again later, where the campaign asks for that."""
+        """Audit datasets, and again later if the campaign asks for it."""
         assert self._campaign.audit is not None, "that is what asks for audits"
         for document, held in audits:
             self._emit(document, held)

@@ -1,7 +1,7 @@
-"""Queries → trials: the tables are loaded, every combination is run in each loop, all is removed.
+"""Plans queries: load the tables, run every combination in each loop, remove the tables.
 
-A trial is one run of one query, so that a run goes on where it was left, to the query. With streams
-it is one run of all of them beside each other, whose rate says nothing before its end.
+A trial is one run of one query, so that an interrupted run resumes at that query. With streams a
+trial runs all of them concurrently, and its rate is known only at its end.
 """
 
 import itertools
@@ -29,21 +29,21 @@ QUERY_PHASES = (LOAD, CHECK, QUERY, STREAMS)
 MEASURED_PHASES = (QUERY, STREAMS)
 
 OUT_OF_MEMORY = "out_of_memory"
-"""The outcome of a query that was ended, or gave up, for want of memory."""
+"""The outcome of a query that ended, or was killed, for lack of memory."""
 
 SERVER = "clickhouse_server"
 ON_SERVER = "server"
-"""The format of tables that only a server can reach."""
+"""The format of tables that only a server can read."""
 
 _OWN_FORMATS = {"mergetree": "clickhouse"}
-"""Formats that only one engine reads; the others read Parquet beside it."""
+"""Formats that only one engine reads; the other engines get Parquet copies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryParameters:
-    """What tells one trial of queries on a target from another; None for what it is not asked.
+    """The parameters that distinguish trials of queries on a target; None where not applicable.
 
-    `streams` is their number, and `engine` its name in this run.
+    `streams` is the number of streams, and `engine` the engine's name in this run.
     """
 
     query: str | None = None
@@ -54,15 +54,15 @@ class QueryParameters:
     threads: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return those that a case has."""
+        """Return the parameters that are not None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class QueryPlanner:
-    """Puts one start of the schedule after another into the plan."""
+    """Adds the starts of a schedule to the plan, one after another."""
 
     def __init__(self, campaign: Campaign, drivers: Drivers, run: str) -> None:
-        """Plan the campaign's queries."""
+        """Prepare to plan the campaign's queries."""
         assert campaign.queries is not None, "used for no other campaign"
         self.trials: list[PlannedTrial] = []
         self._campaign = campaign
@@ -72,14 +72,14 @@ class QueryPlanner:
 
     @property
     def targets(self) -> dict[str, TargetDocument]:
-        """The targets as documents hold them."""
+        """The targets as trial documents contain them."""
         return {name: target.document for name, target in self._targets.items()}
 
     def add_start(self, suite: int, *, is_last: bool) -> None:
-        """Plan one start; tables are loaded in the first, and removed after the last.
+        """Plan one start; the first one loads the tables, and the last one removes them.
 
-        Before that, one engine runs each query once on the tables where they were generated, so
-        that all engines' answers from targets can be compared with its answers.
+        Before that, one engine runs each query once on the generated tables, as a reference for the
+        answers of all engines on the targets.
         """
         first = next(iter(self._targets))
         if suite == 0:
@@ -101,12 +101,12 @@ class QueryPlanner:
 
     @property
     def _trusted(self) -> str | None:
-        """The engine whose answers all others must give."""
+        """The engine whose answers are the reference."""
         answers = self._queries.answers
         return None if answers is None or is_folder(answers) else answers
 
     def _storage_forms(self) -> list[QueryParameters]:
-        """Return the formats and servers in which tables are kept for each target."""
+        """Return the formats and servers that keep tables, for each target."""
         forms: dict[QueryParameters, None] = {}
         for engine in self._queries.engine:
             form = self._format_of(engine.engine)
@@ -140,7 +140,7 @@ class QueryPlanner:
             yield target, replace(what, engine=engine.name, cache=cache, threads=threads)
 
     def _streams(self, count: int | None) -> list[list[str]] | None:
-        """Return the order of each stream: its own, and the same in every loop and arm."""
+        """Return the query order of each stream, the same in every loop and arm."""
         if count is None:
             return None
         orders = [list(self._queries.only) for _ in range(count)]
@@ -205,17 +205,17 @@ class QueryPlanner:
         self.trials.append(PlannedTrial(document=document, suite=suite))
 
     def _engine_of(self, name: str, target: str) -> tuple[str, dict[str, Any]]:
-        """Return the engine of a name in this run, and its settings."""
+        """Return the type and the settings of the engine with this name in this run."""
         engine = next(
             (candidate for candidate in self._queries.engine if candidate.name == name), None
         )
         return (name, {}) if engine is None else (engine.engine, engine.settings_for(target))
 
     def _place(self, form: str, target: str, engine: str | None) -> str:
-        """Return the name of the directory or bucket; without the run where data is kept."""
+        """Return the directory's or bucket's name; without the run's id where data is kept."""
         queries = self._queries
         scale = f"{queries.scale:g}".replace(".", "-").replace("+", "")
         name = f"loadstone-{queries.benchmark}-{scale}-{form}-{queries.storage.partitions}"
-        # Tables of all targets lie side by side in one server.
+        # A server holds the tables of all targets, so the name includes the target.
         name += f"-{engine}-{target}" if form == ON_SERVER else ""
         return name if self._campaign.keep_data else f"{name}-{self._run[:8]}"

@@ -1,4 +1,4 @@
-"""Objects that another run kept, for phases that read or delete them instead of writing theirs."""
+"""Datasets kept by another run, which phases read or delete instead of writing their own."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +8,7 @@ from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import DatasetDocument, Origin, TrialDocument
 
-# Operations that need existing objects only, and write none.
+# Operations that only need existing objects, and write none.
 REUSING = frozenset(
     {
         "get",
@@ -35,7 +35,7 @@ _USUAL = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDataset:
-    """A dataset that another run kept: its document there, and its round."""
+    """A dataset that another run kept: its document and its round."""
 
     target: str
     driver: str
@@ -43,10 +43,10 @@ class StoredDataset:
     dataset: DatasetDocument
     round_number: int
     is_full: bool
-    """Whether all of its objects are there, as far as the run knows."""
+    """Whether all of its objects exist, as far as that run recorded."""
 
     def describe(self) -> str:
-        """Return what tells it from others, in a few words."""
+        """Return a short description that distinguishes it from other datasets."""
         size = self.dataset["size"].get("bytes", self.dataset["size"]["kind"])
         others = {key: _described_value(self.dataset, key) for key in _DESCRIBING[3:]}
         differing = [f", {key} {value}" for key, value in others.items() if value != _USUAL[key]]
@@ -60,20 +60,20 @@ class StoredDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reused:
-    """A run whose objects are used again; it was named as `name`."""
+    """A run whose objects are reused; `name` is how the campaign spells it."""
 
     name: str
     run: str
     seed: int
     datasets: tuple[StoredDataset, ...]
     targets: frozenset[str] = field(default_factory=frozenset)
-    """All targets of the run: one of the same name is the same one."""
+    """All targets of the run; targets with the same name are assumed to be the same."""
 
     def dataset_for(self, document: TrialDocument) -> DatasetDocument | KeyMistake:
-        """Return the kept dataset that a trial wants, or the mistake in what it wants.
+        """Return the kept dataset that fits a trial, or the mistake in the request for it.
 
-        Sizes and payload of its objects are functions of the run that wrote them, and are checked
-        as such.
+        Sizes and payload of its objects depend on the run that wrote them, and are verified
+        accordingly.
         """
         path = ("targets", document["case"]["target"], "reuse")
         others = set(operations_of(document)) - REUSING
@@ -87,7 +87,7 @@ class Reused:
         fitting = [
             dataset for dataset in self.datasets if self._fits(dataset, wanted, document["run"])
         ]
-        # A dataset that workloads share is kept under all their names.
+        # A dataset shared by several workloads is found under each of their names.
         of_workloads = [dataset for dataset in fitting if wanted.workloads & dataset.workloads]
         fitting = of_workloads or fitting
         match fitting:
@@ -129,7 +129,7 @@ def _described_value(dataset: DatasetDocument, key: str, run: str = "") -> Any:
     value = dataset.get(key, _USUAL.get(key))
     if key == "payload":
         return (dataset.get("payload") or {}).get("sha256")
-    # Beside the objects of others the planner puts a part of the run's id behind the prefix.
+    # Next to foreign objects, the planner appends part of the run's id to the object prefix.
     is_prefix = key == "object_prefix" and run
     return str(value).removesuffix(f"{run[:8]}-") if is_prefix else value
 

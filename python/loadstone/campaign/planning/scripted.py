@@ -1,7 +1,7 @@
-"""Scripts in a plan: which one a phase names, and its trial documents.
+"""Scripts in a plan: which script a phase uses, and its trial documents.
 
-Scripts are files, and planning opens none: `make_plan` takes a function that makes the files and
-describes them (`loadstone/script/planned.py`).
+Planning opens no files: `make_plan` takes a function that makes the script's files and describes
+them (`loadstone/script/planned.py`).
 """
 
 from collections.abc import Callable, Mapping
@@ -25,11 +25,11 @@ from loadstone.documents.trial import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedKeys:
-    """Facts for planning about a script's keys as they are stored, without `object_prefix`.
+    """Facts about a script's keys after encryption, without `object_prefix`.
 
-    `longest` is the key that is stored as the longest, with its bytes, `longest_flat` the one that
-    has the longest name as a file. `partial_prefix` is a prefix that some action lists and that
-    ends within a segment, which sealed keys do not have in common.
+    `longest` is the key with the most bytes when stored, `longest_flat` the one with the longest
+    file name. `partial_prefix` is a listed prefix that ends within a path segment; it does not work
+    with encrypted keys, which have no common beginning.
     """
 
     longest: tuple[str, int]
@@ -37,7 +37,7 @@ class SealedKeys:
     partial_prefix: str | None
 
     def mistake(self, object_prefix: str, limits: ProtocolLimits) -> tuple[str, str] | None:
-        """Return what is wrong with them and what would be right, if anything is."""
+        """Return the violated limit and the permitted value, or None."""
         if self.partial_prefix is not None:
             return (
                 f'a listing of "{self.partial_prefix}", which ends within a name',
@@ -71,7 +71,7 @@ class WantedScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptFile:
-    """One file of requests: its path, its SHA-256, and counts of its contents."""
+    """A file of requests: its path, its SHA-256, and the counts of its contents."""
 
     path: str
     sha256: str
@@ -81,13 +81,13 @@ class ScriptFile:
     shares: Mapping[str, int]
 
     def named(self) -> NamedFileDocument:
-        """Return it as documents name it."""
+        """Return the file's entry for documents."""
         return {"path": self.path, "sha256": self.sha256}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedScript:
-    """Facts for planning about a script.
+    """The planner's facts about a script.
 
     `prepare` writes objects that must exist before, `read_back` reads each object once.
     """
@@ -104,24 +104,24 @@ class PlannedScript:
     read_back: ScriptFile
     prepare: ScriptFile | None
     origin: ScriptOrigin | None = None
-    """Where it came from, if it is a trace."""
+    """Its source, if it is a trace."""
     sealed: SealedKeys | None = None
-    """Its keys as they are stored, where paths are encrypted."""
+    """Its keys as stored, if paths are encrypted."""
 
 
 VERSION_BYTES = 16
-"""Objects of so many bytes hold their version, by which a history tells what a read saw."""
+"""Objects of at least this size contain their version, which tells a history what a read saw."""
 
 Scripts = Callable[[WantedScript], PlannedScript]
 
 
 def no_scripts(wanted: WantedScript) -> PlannedScript:
-    """Refuse: plans of campaigns with scripts need a maker."""
+    """Raise an error: plans with scripts need a function that makes them."""
     raise AssertionError(f"make_plan was given no maker of scripts, but needs {wanted}")
 
 
 def wanted_by(case: Case, phase: Phase, seed: int) -> WantedScript:
-    """Return which script a phase of a case names."""
+    """Return the script that a phase of a case requests."""
     assert phase.script is not None, "the phase has no script"
     size = case.dataset(phase).size
     size_bytes = size.size_bytes if isinstance(size, FixedSize) else None
@@ -137,7 +137,7 @@ def wanted_by(case: Case, phase: Phase, seed: int) -> WantedScript:
 def mistake(
     script: PlannedScript, case: Case, phase: Phase, document: TrialDocument
 ) -> KeyMistake | None:
-    """Return where a script and the rest of its campaign contradict each other."""
+    """Return the first conflict between a script and the rest of its campaign, or None."""
     path, buckets = case.source.path, case.dataset(phase).buckets
     if buckets > 1 and buckets < script.places and not script.can_share_buckets:
         return KeyMistake(
@@ -194,7 +194,7 @@ def with_script(
 def prepare_of(
     document: TrialDocument, script: PlannedScript, prepare: TrialDocument
 ) -> TrialDocument:
-    """Return an unmeasured trial that puts what must be there before a script begins."""
+    """Return an unmeasured trial that puts the objects that a script expects to exist."""
     assert script.prepare is not None, "the caller has looked"
     history: TrialDocument = {"keeps_history": True} if document.get("keeps_history") else {}
     return {**prepare, "phase": PREPARE, **history, **_dealt(script, script.prepare, document)}
@@ -203,16 +203,16 @@ def prepare_of(
 def read_back_of(
     document: TrialDocument, script: PlannedScript, read_back: TrialDocument, *, is_fresh: bool
 ) -> TrialDocument:
-    """Return an unmeasured trial that reads each object once after a script whose history is kept.
+    """Return an unmeasured trial that reads each object once after a script with a history.
 
-    `is_fresh` says that none of them was there before the trials whose histories are judged.
+    `is_fresh` means that none of the objects existed before the judged trials.
     """
     judged: HistoryDocument = {**(read_back["judged"] or {}), "version": 0 if is_fresh else None}
     return {**read_back, **_dealt(script, script.read_back, document), "judged": judged}
 
 
 def _dealt(script: PlannedScript, file: ScriptFile, measured: TrialDocument) -> TrialDocument:
-    """Return what lets a trial of the planner's own follow a file of requests beside a script."""
+    """Return the fields that make an unmeasured trial follow a request file of the script."""
     clients = min(measured["load"].get("clients", 64), max(1, file.sessions))
     return {
         "load": {"kind": "closed", "clients": clients},

@@ -1,4 +1,4 @@
-"""The measured steps of a plan in their order, each with what comes next to its dataset."""
+"""The measured steps of a plan in order, each with its dataset's next need."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ from loadstone.campaign.schema.campaign import Campaign
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredStep:
-    """A measured step on its way into the plan."""
+    """A measured step before it is planned."""
 
     step: Step
     key: DatasetKey
@@ -37,7 +37,7 @@ def stops_of(campaign: Campaign, cases: Sequence[Case], run: str, suite: int) ->
         if campaign.order == "random":
             seed = number + 1 if is_same else block
             _shuffle(order, random.Random(f"{campaign.seed}/{seed}"))
-        # Stable: what is measured at one level keeps its chance order.
+        # The sort is stable, so cases of the same level keep their random order.
         order.sort(key=lambda case: filling.level_of(case).order)
         for case in order:
             stops += _of_case(campaign, case, block, suite, run)
@@ -45,10 +45,10 @@ def stops_of(campaign: Campaign, cases: Sequence[Case], run: str, suite: int) ->
 
 
 def _shuffle(order: list[Case], chance: random.Random) -> None:
-    """Shuffle the cases of a block so that a drift of the target hits all of them alike.
+    """Shuffle the cases of a block so that drift of the target affects all of them equally.
 
-    Three or more loads of one sweep never come in rising or falling order: what one trial leaves to
-    the next would look like an effect of the load.
+    Three or more loads of one sweep never rise or fall monotonically, because carry-over from one
+    trial to the next would look like an effect of the load.
     """
     chance.shuffle(order)
     sweeps: dict[str, list[int]] = {}
@@ -105,7 +105,7 @@ def _of_case(
 def with_next_needs(
     stops: Sequence[MeasuredStep], campaign: Campaign, coming: dict[DatasetKey, Need]
 ) -> list[MeasuredStep]:
-    """Return the steps, each with what comes next to its dataset; `coming` is what follows them."""
+    """Return the steps, each with its dataset's next need; `coming` holds the needs after them."""
     result: list[MeasuredStep] = []
     legs: dict[DatasetKey, tuple[Case, int]] = {}
     for stop in reversed(stops):

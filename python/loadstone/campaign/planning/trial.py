@@ -1,4 +1,4 @@
-"""Trial documents: what one phase of one case on one round's dataset tells the load generator."""
+"""Builds trial documents from a phase of a case and a round of its dataset."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -39,21 +39,21 @@ from loadstone.documents.trial import (
 FORMAT = 1
 
 OPERATIONS = "operations"
-"""The kind of the trials that make load by storage operations."""
+"""The kind of trials that run storage operations."""
 
 
-# Enough to fill a store quickly, where the campaign itself names no number of threads.
+# Threads that fill a store when the campaign states no number; enough to be quick.
 PREPARE_THREADS_OPEN = 64
 PAGE_KEYS = 1000
 _PART_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 20
-# Options that only operations on pieces of an object read.
+# Options that are only read by operations on parts of an object.
 _NO_PIECES: OptionsDocument = {"range_bytes": None, "part_bytes": None, "part_concurrency": 1}
 
 
 def kind_of(document: TrialDocument) -> str:
-    """Return what kind of work a trial is, which decides who carries it out."""
-    # Documents of earlier builds do not say.
+    """Return the kind of a trial, which selects its executor."""
+    # Documents of earlier builds lack the kind.
     return str(document.get("kind") or OPERATIONS)
 
 
@@ -61,9 +61,9 @@ def kind_of(document: TrialDocument) -> str:
 class PlannedTrial:
     """A trial in its place in the plan.
 
-    `pause_before_ns` is rest that the campaign asks for and the load generator never sees;
-    `suite` counts from 0 the start of the schedule that the trial belongs to; `is_first` says
-    that no other phase of its case has touched its dataset before.
+    `pause_before_ns` is a pause that the campaign asks for, unknown to the load generator; `suite`
+    is the index of the schedule's start that the trial belongs to; `is_first` means that no earlier
+    phase of its case used its dataset.
     """
 
     document: TrialDocument
@@ -78,12 +78,12 @@ class PlannedTrial:
 
     @property
     def phase(self) -> str:
-        """The phase's name; prepare and clean-up are the planner's own."""
+        """The phase's name; the planner itself names prepare and clean-up."""
         return str(self.document["phase"])
 
     @property
     def is_search(self) -> bool:
-        """Whether it stands for a search, whose trials follow from one another."""
+        """Whether it stands for a search, whose trials are derived step by step."""
         return search_step.is_search(self.document)
 
     @property
@@ -94,7 +94,7 @@ class PlannedTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetInRun:
-    """Facts that all trials of one target in one run share."""
+    """Facts that all trials of one target share in a run."""
 
     run: str
     seed: int
@@ -118,9 +118,9 @@ class Step:
 def measured_document(
     target: TargetInRun, step: Step, objects: ObjectListDocument | None = None
 ) -> TrialDocument:
-    """Return the document of a phase; its id and its dataset's place are filled in later.
+    """Return the document of a phase, without the trial's id and the dataset's place.
 
-    `objects` is the list of its objects, where others wrote them.
+    `objects` lists its objects, if others wrote them.
     """
     case, phase = step.case, step.phase
     workload, load = case.workload, case.load(phase)
@@ -141,7 +141,7 @@ def measured_document(
         special = {"intervention": {"kind": case.intervention, "of": base}}
     if phase.capacity is not None:
         special = {"search": phase.capacity.document(phase.load or workload.load)}
-        # Loads beyond the capacity fail: that is how the search learns where it lies.
+        # Loads beyond the capacity fail; the search relies on that to locate it.
         on_error = {"action": "continue", "limit": None}
     if case.hosts(phase) is not None:
         special["hosts"] = case.hosts(phase)
@@ -190,7 +190,7 @@ def measured_document(
 
 
 def _kept_for_audit(audit: Audit | None, phase: Phase) -> TrialDocument:
-    """Return what a phase keeps for an audit: a history of its calls, or a ledger of its writes."""
+    """Return the fields for an audit: a history of its calls, or a ledger of its writes."""
     if audit is None:
         return {}
     if phase.script is not None:
@@ -198,7 +198,8 @@ def _kept_for_audit(audit: Audit | None, phase: Phase) -> TrialDocument:
     if audit.history and phase.capacity is None and is_historic(phase.operations):
         history: TrialDocument = {"keeps_history": True, "verify": 1.0}
         if phase.keys.order == "sequential" and phase.contend is None:
-            # In sequence, hardly two calls would meet at an object, and of different hosts none.
+            # In sequence, calls would hardly ever overlap at an object, and never from different
+            # hosts.
             history["keys"] = {"order": "uniform", "theta": None}
         return history
     return {"keeps_ledger": True}
@@ -221,7 +222,7 @@ def prepare_of(document: TrialDocument, driver: Driver, threads: int) -> TrialDo
         options["range_bytes"] = min(_BLOCK_BYTES, max(1, largest_bytes))
     requests = whole_requests(operation, dataset_of(document), options)
     prepare = unmeasured(document, PREPARE, operation, requests, threads)
-    # A prepare that goes on over failures would leave holes that only the campaign can excuse.
+    # Only the campaign may accept objects that are missing after a failed prepare.
     return {**prepare, "options": options, "on_error": document["on_error"]}
 
 
@@ -238,10 +239,10 @@ def clean_up_of(
 
     `written` holds ranges of the objects that mixes may have put beyond the dataset.
     """
-    # It deletes all objects in the buckets: their count is not known before.
+    # It deletes all objects in the buckets, so it has no fixed number of requests.
     clean_up = unmeasured(document, CLEAN_UP, "delete", threads, threads)
     clean_up.pop("keeps_ledger", None)
-    # Plans of earlier builds have none.
+    # Plans of earlier builds lack the ownership.
     before: OwnershipDocument = document.get("ownership") or {"adopt": [], "runs": []}
     ownership: OwnershipDocument = {
         **before,
@@ -251,7 +252,7 @@ def clean_up_of(
     clean_up = {**clean_up, "ownership": ownership, "stop": stop}
     script = document.get("script")
     if script:
-        # It finds the objects by their keys, not by the script's requests.
+        # It takes the objects by their keys, not from the script's requests.
         clean_up["script"] = {**script, "requests": None, "speed": None}
     return clean_up
 
@@ -263,32 +264,32 @@ def audit_of(document: TrialDocument, threads: int, sample: int | None) -> Trial
     audit.pop("keeps_ledger", None)
     return {
         **audit,
-        # All buckets are listed, page by page, before objects are read.
+        # All buckets are listed page by page before objects are read.
         "mix": [{"operation": name, "weight": 1.0} for name in ("get", "list")],
         "options": {
             **audit["options"],
             **OptionsDocument(page_keys=PAGE_KEYS, prefix=None, delimiter=None),
         },
         "verify": 1.0,
-        # Which ledgers those are is known when the trials have run.
+        # The ledgers are known only after the trials have run.
         "owed": {"ledgers": [], "is_absent_before": True, "sample": sample},
     }
 
 
 def read_back_of(document: TrialDocument, threads: int, model: str) -> TrialDocument:
-    """Return an unmeasured trial that reads each object once after a trial whose history is kept.
+    """Return an unmeasured trial that reads each object once after a trial with a history.
 
-    Its reads are the last calls of that history, which is judged then.
+    Its reads are the last calls of that history, which is judged afterwards.
     """
     objects = dataset_of(document)["objects"] or 1
     read_back = unmeasured(document, AUDIT, "get", objects, threads)
-    # The files are known when the trial has run.
+    # The files are known only after the trial has run.
     judged: HistoryDocument = {"model": model, "files": [], "version": None}
     return {**read_back, "keeps_history": True, "judged": judged}
 
 
 def prepare_threads(cases: Sequence[Case]) -> dict[str, int]:
-    """Return how many threads write and delete each workload's data: the most it runs itself."""
+    """Return the threads that write and delete each workload's data: its own maximum."""
     threads: dict[str, int] = {}
     for case in cases:
         name = case.workload.name
@@ -303,7 +304,7 @@ def prepare_threads(cases: Sequence[Case]) -> dict[str, int]:
 def unmeasured(
     document: TrialDocument, phase: str, operation: str, requests: int, threads: int
 ) -> TrialDocument:
-    """Return a trial of the planner's own, on the dataset of a measured one."""
+    """Return a trial that the planner inserts, on the dataset of a measured one."""
     clients = min(threads, max(1, requests))
     case = document["case"]
     document = document.copy()
@@ -312,7 +313,7 @@ def unmeasured(
     document.pop("intervention", None)
     document.pop("cpus", None)
     document.pop("numa_nodes", None)
-    # Several cases may share the dataset: what one of them varies says nothing here.
+    # Cases may share the dataset, so a parameter that one of them varies does not apply.
     parameters: Parameters = {"threads": clients}
     if "size" in case["parameters"]:
         parameters["size"] = case["parameters"]["size"]
@@ -344,7 +345,7 @@ def _dataset(step: Step, target: TargetInRun) -> DatasetDocument:
     content = content_document(dataset)
     is_ours = dataset.existing is None
     if is_ours and target.is_beside_others and "object_prefix" not in dataset.model_fields_set:
-        # Foreign objects may have the names that ours have otherwise.
+        # Foreign objects might have the same names without this prefix.
         content["object_prefix"] += f"{target.run[:8]}-"
     return {"bucket_prefix": "", **content, "version": 1}
 
@@ -376,7 +377,7 @@ def _upload_options(phase: Phase) -> OptionsDocument:
 
 def _stop(phase: Phase, dataset: DatasetDocument, options: OptionsDocument) -> Stop:
     if phase.script is not None:
-        # How many requests it has is known once its files are made.
+        # The number of requests is known once the script's files exist.
         return {"requests": None, "duration_ns": phase.duration_ns}
     if phase.capacity is not None:
         return {"requests": None, "duration_ns": phase.capacity.trial_ns}
@@ -385,13 +386,13 @@ def _stop(phase: Phase, dataset: DatasetDocument, options: OptionsDocument) -> S
     if requests is None and phase.duration_ns is None:
         requests = whole
     if phase.only_once is not None:
-        # Every object is gone, or full, then: nothing is left to ask for, whatever the clock says.
+        # All objects are then deleted or full, so the trial ends there even before its duration.
         requests = whole if requests is None else min(requests, whole)
     return {"requests": requests, "duration_ns": phase.duration_ns}
 
 
 def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, TargetInRun]:
-    """Return what is the same for all trials of each target, by its name."""
+    """Return the facts that all trials of a target share, by target name."""
     return {
         name: TargetInRun(
             run=run,
@@ -407,7 +408,7 @@ def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, 
                 **({"facts": target.facts} if target.facts else {}),
             },
             allow_foreign=name in campaign.allow_foreign,
-            # Objects that are not prepared exist already, under their own names.
+            # Without prepare, the objects exist already under their own names.
             is_beside_others=name in campaign.allow_foreign and campaign.prepare != "never",
             audit=campaign.audit if drivers[target.driver].facts.keeps else None,
         )
@@ -416,17 +417,19 @@ def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, 
 
 
 def _from_anywhere(driver: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings that mean the same when the run is resumed in another directory."""
+    """Return settings with absolute paths, so that the run can be resumed from another
+    directory.
+    """
     address = facts_of(driver).address
     paths = [name for name in address.settings if name in settings and address.kind == "path"]
     return {**settings, **{name: os.path.abspath(settings[name]) for name in paths}}
 
 
 def legs_of(trials: Sequence[PlannedTrial]) -> dict[str, int]:
-    """Return for each trial the number of its leg: a case of a target in one block.
+    """Return each trial's leg number; a leg is a case of a target in one block.
 
-    What the planner puts in belongs to the measured trial that needs it: the next one, or of a
-    clean-up the one before.
+    Inserted trials belong to the leg of the measured trial that needs them: the next one, or for a
+    clean-up the previous one.
     """
     owners: list[PlannedTrial | None] = [None] * len(trials)
     before: PlannedTrial | None = None

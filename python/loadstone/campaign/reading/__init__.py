@@ -1,1 +1,1 @@
-"""From a file, flags and the environment to a campaign; every mistake with its place."""
+"""Reads a campaign from a file, flags and the environment, with the place of every mistake."""

@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 SET_ORIGIN = "set"
 UNKNOWN_KEY = "an unknown key"
 
-# Two spellings of one key: a mistake is looked up, and shown, at the one that was written.
+# Alternative spellings of keys: mistakes are reported at the spelling that was used.
 SYNONYMS: Mapping[str | int, str] = {"buckets": "containers", "endpoints": "endpoint"}
 
 _PHRASES: Mapping[str, str] = {
@@ -35,7 +35,7 @@ _PHRASES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class KeyMistake:
-    """One wrong key: its path below the place that was checked, what is there, and what may be."""
+    """One wrong key: its path below the checked section, the actual value, and what is allowed."""
 
     path: Path
     actual: str
@@ -43,7 +43,7 @@ class KeyMistake:
     hint: str | None = None
 
     def below(self, path: Path) -> "KeyMistake":
-        """Return the same mistake, seen from further up."""
+        """Return the same mistake with its path extended by the parent path."""
         return self.at((*path, *self.path))
 
     def at(self, path: Path) -> "KeyMistake":
@@ -61,14 +61,14 @@ class KeyMistakesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """Where a campaign came from: its file, the line of each key, and what was set from outside."""
+    """The source of a campaign: its file, the line of each key, and the overridden keys."""
 
     origin: str = ""
     lines: Mapping[Path, int] = field(default_factory=dict)
     overridden: frozenset[Path] = frozenset()
 
     def place(self, mistake: KeyMistake) -> Mistake:
-        """Return a mistake with the line of its key, or of the nearest key around it."""
+        """Return a mistake with the line of its key, or of the nearest enclosing key."""
         path = self._as_written(mistake.path)
         origin, line = self.origin, None
         for length in range(len(path), -1, -1):
@@ -101,20 +101,20 @@ class SourceFile:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Return names as a sentence lists them."""
+    """Return names as a comma-separated list for a sentence."""
     return ", ".join(str(name) for name in names)
 
 
 def nearest(name: object, names: Iterable[str]) -> str | None:
-    """Return a hint that names what was probably meant."""
-    # Of a name as short as "s3", half is one character.
+    """Return a hint with the name that was probably meant."""
+    # In a name of two characters such as "s3", one typo is half of the name.
     cutoff = 0.5 if len(str(name)) <= 3 else 0.6
     close = difflib.get_close_matches(str(name), list(names), n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else None
 
 
 def translate(error: ValidationError, known_keys: "KnownKeys") -> list[KeyMistake]:
-    """Return what pydantic found wrong, in our words."""
+    """Return pydantic's errors as mistakes in this project's wording."""
     mistakes: list[KeyMistake] = []
     for detail in error.errors(include_url=False):
         path = tuple(detail["loc"])
@@ -131,7 +131,7 @@ def translate(error: ValidationError, known_keys: "KnownKeys") -> list[KeyMistak
 
 
 def unknown_key(path: Path, allowed: Sequence[str]) -> KeyMistake:
-    """Return the mistake of a key that means nothing where it stands."""
+    """Return the mistake for a key that is not allowed at its place."""
     names = [name for name in allowed if name != path[-1]]
     is_operation = "op" in names and path[-1] in OPERATIONS
     hint = f"write op: {path[-1]}, with its keys beside it" if is_operation else None
@@ -142,7 +142,7 @@ def unknown_key(path: Path, allowed: Sequence[str]) -> KeyMistake:
 
 @dataclass(frozen=True, slots=True)
 class KnownKeys:
-    """The keys that may stand at each place, read from the JSON Schema of a campaign."""
+    """The allowed keys at each place, read from a campaign's JSON Schema."""
 
     schema: JsonSchema
 
@@ -175,7 +175,7 @@ class KnownKeys:
 
 
 def mistake_of(path: Path, error: InputError) -> KeyMistake:
-    """Return the mistake that an error about a value is."""
+    """Return an error about a value as the mistake of its key."""
     actual, allowed = error.actual, error.allowed
     if actual is None or allowed is None:
         actual, _, allowed = error.message.removeprefix("found ").partition(", allowed ")

@@ -1,7 +1,7 @@
-"""One value inside nested maps and lists, named by a dotted key: for --set and for sweeps.
+"""Replaces one value in nested maps and lists by its dotted key: for --set and for sweeps.
 
-`load.threads`, `targets.ceph.region` and `phases.0.iterations` go where they say. An entry of a
-list whose entries have names can be named too: `phases.get.iterations`.
+Examples: `load.threads`, `targets.ceph.region` and `phases.0.iterations`. An entry of a list whose
+entries have names can be named too: `phases.get.iterations`.
 """
 
 import copy
@@ -11,7 +11,7 @@ from typing import Any
 from loadstone.campaign.reading.mistakes import KeyMistake, Path, listed, nearest
 from loadstone.errors import shown
 
-# The spellings of the usual parameters, so that a sweep can say `threads: [1, 4, 8]`.
+# Short names of common parameters, so that a sweep can be written `threads: [1, 4, 8]`.
 SHORT_KEYS: Mapping[str, str] = {
     "threads": "load.threads",
     "clients_max": "load.clients_max",
@@ -31,7 +31,7 @@ SHORT_KEYS: Mapping[str, str] = {
 
 
 class OverrideError(ValueError):
-    """A dotted key that leads nowhere."""
+    """A dotted key that does not exist."""
 
     def __init__(self, mistake: KeyMistake) -> None:
         super().__init__(f"{mistake.path}: {mistake.allowed}")
@@ -60,7 +60,7 @@ def with_value(data: Any, key: str, value: Any) -> tuple[Any, Path]:
 def _step(place: Any, step: str, key: str) -> str | int:
     if isinstance(place, dict):
         if step == "containers" or step == "buckets":
-            # One key with two names: the one that is there is replaced.
+            # The key has two names; the one in use is replaced.
             other = "buckets" if step == "containers" else "containers"
             return other if other in place and step not in place else step
         return step
@@ -92,7 +92,7 @@ def _below(place: Any, step: str | int, path: Path, key: str) -> Any:
     if isinstance(place, list):
         entry = place[int(step)]
         if isinstance(entry, str) and path and path[-1] == "phases":
-            # `phases: [put, get]` is short for maps, into which a value can be put.
+            # `phases: [put, get]` is a short form; the override needs the full maps.
             place[int(step)] = entry = {"op": entry}
     else:
         entry = place.setdefault(step, {})

@@ -1,4 +1,4 @@
-"""Campaign file → Campaign; every mistake in it is reported at once, with its line."""
+"""Reads a campaign file into a Campaign; reports all mistakes at once, with their lines."""
 
 import json
 import os
@@ -29,11 +29,11 @@ def read_campaign(
     drivers: DriverTable | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Campaign:
-    """Read a campaign file, put the overrides in, and check all of it.
+    """Read a campaign file, apply the overrides, and check the result.
 
     An override is `KEY=VALUE`, as `--set` takes it: a dotted key and a value written as YAML.
-    What a target does not say is taken from the environment (AWS_*, OS_*, ST_*). Without
-    `drivers` the load generator's own table is used.
+    Settings that a target lacks are taken from the environment (AWS_*, OS_*, ST_*). Without
+    `drivers` the load generator's own table is used. Raises CampaignError.
     """
     document = campaign_source.read_document(path)
     return campaign_of(document, overrides, drivers=drivers, environ=environ)
@@ -47,7 +47,7 @@ def parse_campaign(
     drivers: DriverTable | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Campaign:
-    """Do what `read_campaign` does, with a text instead of a file."""
+    """Do the same as `read_campaign` with a text instead of a file."""
     document = campaign_source.parse_document(text, origin)
     return campaign_of(document, overrides, drivers=drivers, environ=environ)
 
@@ -59,7 +59,7 @@ def campaign_of(
     drivers: DriverTable | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Campaign:
-    """Return the campaign of a document; CampaignError with all of its mistakes."""
+    """Return the campaign of a document; raise CampaignError with all of its mistakes."""
     table = read_drivers(drivers)
     wrong = list(document.wrong)
     data, overridden = _overridden(document.data, overrides, wrong)
@@ -67,7 +67,7 @@ def campaign_of(
     data = _with_environment(data, os.environ if environ is None else environ)
     campaign, mistakes = validate(data)
     if campaign is None:
-        # The rest cannot be looked at, but these can: each stands for itself.
+        # The rest cannot be checked, but these sections are independent of it.
         mistakes += [*_wrong_targets(data, table), *wrong_swept_values(data)]
         mistakes = _with_hints(data, mistakes)
     else:
@@ -80,7 +80,7 @@ def campaign_of(
 
 
 def validate(data: Mapping[str, Any]) -> tuple[Campaign | None, list[KeyMistake]]:
-    """Return the campaign of plain values, or their mistakes."""
+    """Return the campaign from plain values, or their mistakes."""
     try:
         return Campaign.model_validate(data), []
     except ValidationError as error:
@@ -146,7 +146,7 @@ def _wrong_targets(data: Mapping[str, Any], drivers: Drivers) -> list[KeyMistake
 
 
 def _with_hints(data: Mapping[str, Any], key_mistakes: Sequence[KeyMistake]) -> list[KeyMistake]:
-    """Add hints to mistakes where a value of the right kind is in the wrong place."""
+    """Add hints to mistakes where a valid value is in the wrong place."""
     return [
         replace(mistake, hint=_hint_of(data, mistake.path)) if mistake.hint is None else mistake
         for mistake in key_mistakes
@@ -174,10 +174,10 @@ def _in_order(wrong: Sequence[Mistake]) -> list[Mistake]:
     return sorted(unique, key=lambda mistake: (mistake.line is None, mistake.line or 0))
 
 
-# Variables of the environment fill in settings that a target lacks; each driver states which. A
-# secret is only referred to, as {env: NAME}: the load generator reads its value when it connects.
-# Other settings (an endpoint, a region, a user's name) are taken by value, because a record has to
-# name what it measured.
+# Environment variables fill in settings that a target lacks; each driver lists them. Secrets are
+# kept as references, {env: NAME}: the load generator reads their values when it connects. Other
+# settings (endpoint, region, user name) are taken by value, because a record must name what it
+# measured.
 def fill_settings(
     driver: str, settings: Mapping[str, Any], environ: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -189,10 +189,7 @@ def fill_settings(
 
 
 def _as_json(value: Any) -> Any:
-    """Return what is no JSON, such as a date or an infinity, as text: it only has to be there.
-
-    It will be refused later.
-    """
+    """Convert non-JSON values such as dates or infinities to text; they are refused later."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError):

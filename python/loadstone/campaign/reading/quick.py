@@ -1,4 +1,4 @@
-"""One workload from flags, without a file: what `loadstone bench OPERATION TARGET` runs."""
+"""Builds a campaign of one workload from flags, for `loadstone bench OPERATION TARGET`."""
 
 import os
 import re
@@ -22,20 +22,20 @@ COUNT = 1000
 DURATION = "10s"
 WARM_UP = "2s"
 
-# Without a count: as many objects as fit into the space, between these bounds. A put alone ends by
-# the clock, and may take more.
+# Bounds of the default number of objects: as many as fit into the space. A lone put ends by its
+# duration and may write more.
 OBJECTS_MIN, OBJECTS_MAX = 16, 10_000
 SPACE_BYTES = units.parse_size("1GiB")
 PUT_SPACE_BYTES = units.parse_size("16GiB")
 BLOCK = "4KiB"
 PART_SIZE = "8MiB"
 RANGE_COUNT = 4
-# So many of them fit into an object of the usual size.
+# Range size with which several ranges fit into an object of the default size.
 RANGE_OF_SEVERAL = "1KiB"
-# A put that ends by the clock writes new objects all the time, and must not run out of names.
+# A put with a duration creates objects until its end and must not run out of names.
 COUNT_OF_TIMED_PUT = 10_000_000
 
-# Of several operations only these are repeated: what a put wrote is there after the first time.
+# In a sequence of operations only these repeat; a put, for example, would find its objects there.
 REPEATED = READS | {"head", "list"}
 
 PUTS = (["put"], ["multipart_put"])
@@ -44,15 +44,15 @@ OF_OWN_OBJECTS = (
     *("size", "buckets", "encryption", "path_encryption", "rounds", "keep_data"),
     "reuse",
 )
-"""Flags about how objects are written, which existing objects do not have."""
+"""Flags for writing objects, which do not apply to existing objects."""
 
-# Settings that give the length of a phase.
+# Settings that determine the length of a phase.
 LENGTHS = frozenset({"objects", "requests", "duration", "capacity", "phases"})
 
-# The proportions that mixed object benchmarks usually run.
+# Common proportions of mixed object benchmarks.
 MIXED = {"get": 45, "head": 30, "put": 15, "delete": 10}
 
-# Users who write, read, list, share and delete: a script instead of operations.
+# A script of users who write, read, list, share and delete, in place of operations.
 SESSIONS = "sessions"
 
 SWEPT = ("threads", "rate", "size", "buckets")
@@ -64,7 +64,7 @@ _CAMPAIGN = (
     "seed", "rounds", "blocks", "verify", "timeout", "connections", "on_error",
     "keep_data", "card",
 )  # fmt: skip
-"""Flags named as the key that they set: of the load, of the dataset, and of the campaign."""
+"""Flags with the name of the key that they set: of the load, the dataset, and the campaign."""
 
 
 def _typed(name: str) -> str:
@@ -102,7 +102,7 @@ _FLAG_OF_PHASE_KEY = {
 
 
 class Flags(TypedDict, total=False):
-    """A workload on the command line; flags that are absent or None have their default."""
+    """A workload on the command line; absent flags and None mean the default."""
 
     threads: int | str | None
     rate: str | float | None
@@ -157,9 +157,9 @@ def campaign_from_flags(
 ) -> Campaign:
     """Return the campaign that flags describe.
 
-    `operation` is one operation, several with commas between them, which run one after another,
-    "mixed", or a mix of one's own such as "get=3,put=1". `settings` are further settings of the
-    target's driver, and `overrides` go last, as `--set` puts them into a campaign file.
+    `operation` is one operation, several separated by commas, which run one after another, "mixed",
+    or a custom mix such as "get=3,put=1". `settings` are further settings of the target's driver.
+    `overrides` are applied last, as with `--set`.
     """
     if _is_operation(target) and not _is_operation(operation):
         hint = f"the operation comes first: {target} {operation}"
@@ -211,7 +211,7 @@ def campaign_from_flags(
 
 
 def parse_target(text: str) -> tuple[str, dict[str, Any]]:
-    """Return the driver and the settings that one word for a target means."""
+    """Return the driver and the settings for a target given as one word."""
     read = _loadgen.read_target(text)
     if read is not None:
         driver, setting = read
@@ -227,7 +227,7 @@ def parse_target(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _hint_of_address(text: str) -> str | None:
-    """Return the target that a host and a port without a scheme probably mean."""
+    """Return the target that a host:port without a scheme probably means."""
     host, _, port = text.partition("/")[0].rpartition(":")
     if host and port.isdigit():
         return f"for S3 write http://{text}"
@@ -240,7 +240,7 @@ def _is_operation(text: str) -> bool:
 
 
 def _sweep(flags: Flags) -> dict[str, list[str]]:
-    """Return the values of each flag that was given several."""
+    """Return the values of each flag that has several."""
     given = {key: str(flags.get(key)) for key in SWEPT if flags.get(key) is not None}
     return {key: text.split(",") for key, text in given.items() if "," in text}
 
@@ -248,10 +248,10 @@ def _sweep(flags: Flags) -> dict[str, list[str]]:
 def _bucket_apart(
     text: str, driver: str, settings: dict[str, Any], flags: Flags
 ) -> tuple[dict[str, Any], str | None]:
-    """Take the bucket out of an address such as http://host:9000/bucket, if one is in it.
+    """Split the bucket from an address such as http://host:9000/bucket, if it contains one.
 
-    An address whose driver is named (s3+http://...), or that comes with a prefix for buckets, has a
-    path of its own; so has one of several steps.
+    A path belongs to the address itself if the driver is named (s3+http://...), if a bucket prefix
+    is given, or if it has several segments.
     """
     parts = urlsplit(text)
     bucket = parts.path.strip("/")
@@ -269,7 +269,7 @@ def _bucket_apart(
 
 
 def _existing(text: str, flags: Flags) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Return driver and settings of a target, and the objects that are there."""
+    """Return a target's driver and settings, and its existing objects."""
     for name in OF_OWN_OBJECTS:
         if flags.get(name):
             flag = _typed(name)
@@ -287,11 +287,11 @@ def _existing(text: str, flags: Flags) -> tuple[str, dict[str, Any], dict[str, A
 
 
 def _split_bucket(text: str) -> tuple[str, str | None, str | None]:
-    """Return a word for a target without the bucket and the prefix of keys in it, and these.
+    """Split a target's word into the target, the bucket and the prefix of keys.
 
-    `s3://BUCKET/PREFIX` is a bucket where the environment says the store's address, and so is that
-    of any driver; in `http://HOST/BUCKET/PREFIX` the path is one. Other addresses have a path of
-    their own.
+    `s3://BUCKET/PREFIX` names a bucket if the environment gives the store's address;
+    `http://HOST/BUCKET/PREFIX` names one in its path. Paths of other addresses belong to the
+    target.
     """
     drivers = read_drivers()
     scheme, separator, rest = text.partition("://")
@@ -303,7 +303,7 @@ def _split_bucket(text: str) -> tuple[str, str | None, str | None]:
         return text, None, None
     parts = urlsplit(text)
     bucket, _, prefix = parts.path.strip("/").partition("/")
-    # A slash at the end tells the keys below a folder from those that only begin alike.
+    # A final slash restricts the prefix to a folder; without it, `a` would also match `ab`.
     prefix += "/" if prefix and parts.path.endswith("/") else ""
     return parts._replace(path="").geturl(), bucket or None, prefix or None
 
@@ -311,9 +311,9 @@ def _split_bucket(text: str) -> tuple[str, str | None, str | None]:
 def _split_directory(
     driver: str, settings: Mapping[str, Any], bucket: str | None
 ) -> tuple[dict[str, Any], str]:
-    """Return a target's settings and its bucket; of a directory, that is its path's last step.
+    """Return a target's settings and its bucket; for a directory, the last segment of its path.
 
-    Of a pool it is the default namespace, which has no name.
+    For a pool, the bucket is the default namespace, which has an empty name.
     """
     facts = read_drivers()[driver].facts
     if bucket is None and facts.place == "directory":
@@ -321,10 +321,10 @@ def _split_directory(
         parent, bucket = os.path.split(os.path.abspath(str(settings[key])))
         settings = {**settings, key: parent}
     if bucket is None and facts.place == "namespace":
-        # That of a pool in which most programs write.
+        # The default namespace of the pool, which most programs use.
         bucket = ""
     elif not bucket:
-        # Other addresses have a path of their own.
+        # The path of any other address belongs to the target.
         address = "one, as in http://HOST:PORT/BUCKET/PREFIX, or " * (facts.place == "bucket")
         mistake = Mistake(
             key="TARGET",
@@ -362,9 +362,9 @@ def _dataset(
 def _count(
     operations: Sequence[str], flags: Flags, sizes: Sequence[int | str], *, is_by_clock: bool
 ) -> int | str | None:
-    """Return how many objects there are: as many as were asked for, or as fit into the space."""
+    """Return the number of objects: as requested, or as many as fit into the space."""
     if list(operations) == [SESSIONS]:
-        # The script has its own number of objects; the count is of its actions.
+        # A script determines its number of objects; `count` is its number of actions.
         return None
     count = flags.get("count")
     if count is not None:
@@ -377,7 +377,7 @@ def _count(
     try:
         size_bytes = max(1, *(units.parse_size(str(size)) for size in sizes))
     except InputError:
-        # A law of sizes, or a mistake that is reported where the campaign is checked.
+        # A distribution of sizes, or an invalid size that a later check reports.
         return COUNT
     is_put = list(operations) in PUTS
     space_bytes, most = (
@@ -387,10 +387,10 @@ def _count(
 
 
 def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> list[dict[str, Any]]:
-    """Return the phases; `is_by_clock` gives those without a length the default duration.
+    """Return the phases; `is_by_clock` gives phases without a length the default duration.
 
-    Reads, mixes and a put alone last for `DURATION`. Writes for later phases, and deletes, go over
-    their objects once: then none are left.
+    Reads, mixes and a lone put last for `DURATION`. Deletes, and writes for later phases, process
+    each object once.
     """
     shared = _given(
         {
@@ -398,7 +398,7 @@ def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> li
             "warm_up": flags.get("ramp_up"),
             "cool_down": flags.get("ramp_down"),
             "rate_limit": flags.get("rate_limit"),
-            # Of objects that are there, the count is of requests.
+            # With existing objects, `count` is the number of requests.
             "requests": flags.get("count") if flags.get("existing") else None,
             "keys": _given({"order": flags.get("keys"), "theta": flags.get("theta")}) or None,
         }
@@ -431,7 +431,7 @@ def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> li
 
 
 def _named(operations: Sequence[str], place: int) -> dict[str, str]:
-    """Return the name of an operation's phase where the operation has come before: get-2."""
+    """Return a unique phase name for a repeated operation: get-2."""
     before = operations[:place].count(operations[place])
     return {"name": f"{operations[place]}-{before + 1}"} if before else {}
 
@@ -441,8 +441,8 @@ def _keys_of_some(
 ) -> dict[str, Any]:
     """Return the keys that only some operations read.
 
-    Of several phases each takes the keys it can read; an only phase takes all that were given,
-    so that a useless one is refused instead of ignored.
+    In a sequence each phase gets the keys that it reads; a single phase gets all given keys, so
+    that a useless one is refused instead of ignored.
     """
     given = {
         "range": ("range_bytes", flags.get("block"), _usual_range(operations, flags)),
@@ -452,7 +452,7 @@ def _keys_of_some(
     }
     keys: dict[str, Any] = {}
     if list(operations) == ["list"] and flags.get("duration") is None and not is_by_clock:
-        # One request lists many objects: the count is of requests here, as of every phase.
+        # A list request covers many objects, so `count` is the number of requests.
         keys["requests"] = COUNT if flags.get("count") is None else flags.get("count")
     if is_only or REPEATED.issuperset(operations):
         keys["iterations"] = flags.get("iterations")

@@ -1,4 +1,4 @@
-"""A YAML file as plain values, with the line of every key: what pydantic cannot remember."""
+"""Reads a YAML file into plain values with the line of every key, which pydantic does not keep."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from loadstone import regular_file
 from loadstone.campaign.reading import mistakes
 from loadstone.errors import CampaignError, Mistake
 
-# Anchors can make a small file unfold to something endless.
+# Anchors let a small file expand without limit.
 _NODES_MAX = 100_000
 _DEPTH_MAX = 50
 _BYTES_MAX = 4 * regular_file.MIB
@@ -33,12 +33,12 @@ class Document:
 
 
 def read_document(path: str | Path) -> Document:
-    """Read a YAML file whose top is a map of keys."""
+    """Read a YAML file whose top level is a map."""
     return parse_document(read_text(path), str(path))
 
 
 def read_text(path: str | Path, stream: BinaryIO | None = None) -> str:
-    """Return the text of a file, or of a stream up to its end; both are bounded."""
+    """Return the text of a file, or of a stream up to its end; the size of both is limited."""
     try:
         if stream is None:
             content = regular_file.read(Path(path), _BYTES_MAX)
@@ -53,7 +53,7 @@ def read_text(path: str | Path, stream: BinaryIO | None = None) -> str:
 
 
 def parse_document(text: str, origin: str) -> Document:
-    """Return the document that a text holds."""
+    """Parse a text into a document."""
     yaml = _yaml()
     try:
         node = yaml.compose(text)
@@ -97,7 +97,7 @@ def parse_value(text: str) -> Any:
 
 
 class _TooDeepError(Exception):
-    """Values lie in values without end: reading them would use up the stack."""
+    """Values are nested too deeply; reading them would overflow the stack."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -105,7 +105,7 @@ class _TooDeepError(Exception):
 
 
 class _Composer(Composer):
-    """Composes nodes up to a depth."""
+    """Composes nodes up to a maximum depth."""
 
     depth = 0
 
@@ -126,7 +126,7 @@ def _yaml() -> YAML:
 
 
 class _Reader:
-    """Turns nodes into values; notes lines, and mistakes instead of stopping at the first."""
+    """Converts nodes to values, records lines, and collects mistakes."""
 
     def __init__(self, yaml: YAML, document: Document) -> None:
         self._yaml = yaml

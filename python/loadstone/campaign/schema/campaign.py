@@ -1,4 +1,4 @@
-"""The campaign: everything a campaign file may say, as frozen values."""
+"""The campaign: all keys of a campaign file, as frozen values."""
 
 import json
 import re
@@ -73,7 +73,7 @@ class Statements(Section):
 
 
 TABLE_OF_CLIENTS = "datasafe"
-"""The layout whose labels may also name kinds of clients, such as m5 of m5.large."""
+"""The table layout whose labels may also name client types, such as m5 of m5.large."""
 
 
 def _is_size(text: str) -> bool:
@@ -100,7 +100,7 @@ Name = Annotated[str, AfterValidator(_read_name)]
 
 
 class WorkloadKeys(Section):
-    """What the campaign says for all of its workloads, or a workload for itself."""
+    """Keys of the campaign for all of its workloads, or of a single workload."""
 
     dataset: Dataset | None = Field(default=None, description="The objects to work on.")
     load: Load | None = Field(default=None, description="How requests arrive in every phase.")
@@ -373,7 +373,7 @@ class Campaign(WorkloadKeys):
                 yield KeyMistake(("workloads", index, "name"), shown(name), "names that differ")
 
     def _indistinct_instances(self) -> Iterator[KeyMistake]:
-        """Yield targets of one system that no fact tells apart: their results would be pooled."""
+        """Yield targets of one system with identical facts: their results would be pooled."""
         target_of_facts: dict[str, str] = {}
         for name, target in self.targets.items():
             facts = json.dumps(target.facts, sort_keys=True)
@@ -388,7 +388,7 @@ class Campaign(WorkloadKeys):
     def _unknown_labels(self) -> Iterator[KeyMistake]:
         values = (str(value) for target in self.targets.values() for value in target.facts.values())
         titled = {*self.targets, *values}
-        # The kinds of clients that this table names too come with the report's command line.
+        # This table also accepts client types, which are given on the report's command line.
         names = self.report.labels if self.report.table != TABLE_OF_CLIENTS else ()
         for name in names:
             if name not in titled and not _is_size(name):
@@ -397,17 +397,17 @@ class Campaign(WorkloadKeys):
 
     @property
     def source(self) -> SourceFile:
-        """Where the campaign was read from; mistakes found later are placed by it."""
+        """The file that the campaign was read from; later mistakes are reported with its lines."""
         return self._source
 
     def with_source(self, source: SourceFile) -> "Campaign":
-        """Return the campaign with the place it came from."""
+        """Return the campaign with its source."""
         campaign = self.model_copy()
         campaign._source = source
         return campaign
 
     def document(self) -> CampaignDocument:
-        """Return the campaign as JSON that reads back as the same campaign."""
+        """Return the campaign as JSON that parses to the same campaign."""
         dumped = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
         return cast(CampaignDocument, dumped)
 
@@ -416,7 +416,7 @@ _DAY_NS = 86_400_000_000_000
 
 
 def suites(schedule: Schedule | None) -> int:
-    """Return how many starts there are; one without a schedule."""
+    """Return the number of starts; 1 without a schedule."""
     if schedule is None:
         return 1
     if schedule.every_ns is not None:
@@ -425,10 +425,10 @@ def suites(schedule: Schedule | None) -> int:
 
 
 def start_of(schedule: Schedule | None, now: datetime, number: int) -> datetime:
-    """Return the instant of a start, counted from 0, seen from `now`, which must know its zone.
+    """Return the time of a start, counted from 0; `now` must have a time zone.
 
-    Times of day begin with the next one to come: three times for two days are always six starts,
-    though they may reach into a third day.
+    Times of day begin with the next one due: three times for two days are always six starts, though
+    they may extend into a third day.
     """
     assert now.tzinfo is not None, "a start needs a time zone"
     if schedule is None:

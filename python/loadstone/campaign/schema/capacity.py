@@ -1,6 +1,6 @@
-"""The objective of a phase that searches: the largest load at which latency and errors still hold.
+"""The objective of a search phase: the largest load that meets limits on latency and errors.
 
-Which load is tried next is the business of `search`, and each step's trial that of `search_step`.
+`search` chooses the next load, and `search_step` makes each step's trial.
 """
 
 import math
@@ -24,8 +24,8 @@ from loadstone.documents.trial import SearchDocument
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
-# A percentile is read when ten requests lie beyond it; arrivals vary, so a trial is planned for
-# a few more, and is made longer where its load is too low for that.
+# A percentile is read when ten requests lie beyond it; arrivals vary, so a trial is planned for a
+# few more, and is prolonged if its load is too low for that.
 BEYOND_QUANTILE = 12
 WARM_UP_SHARE = 1 / 6
 WIDTH_MIN = 0.005
@@ -113,11 +113,11 @@ class Capacity(Section):
 
     @property
     def quantile(self) -> str:
-        """The percentile that the objective is about, as analysis names it."""
+        """The percentile of the objective, by its name in analysis."""
         return next(name for name in QUANTILES if getattr(self, name) is not None)
 
     def goal(self) -> Goal:
-        """Return the objective as the search knows it."""
+        """Return the objective for the search."""
         trial_s = self.trial_ns / 1e9
         whole_s = trial_s * (1 + WARM_UP_SHARE)
         time_max_s = self.time_max_ns / 1e9 if self.time_max_ns else self.trials_max * whole_s
@@ -137,7 +137,7 @@ class Capacity(Section):
         )
 
     def loads(self, load: Load | None) -> Loads:
-        """Return where to search, from the load that the campaign gives the phase."""
+        """Return the range of loads to search, starting from the phase's load in the campaign."""
         is_whole = self.vary == "threads"
         start = load and (load.threads if is_whole else load.rate_per_s)
         if not start:
@@ -147,7 +147,7 @@ class Capacity(Section):
         return Loads(start=start, low=self.low, high=self.high, is_whole=is_whole)
 
     def first_load(self, load: Load | None) -> Load:
-        """Return the load of the first step; later ones differ in their rate or threads only."""
+        """Return the load of the first step; later ones differ only in rate or threads."""
         start = self.loads(load).start
         cores = load.cores if load is not None else None
         if self.vary == "threads":
@@ -157,7 +157,7 @@ class Capacity(Section):
         return Load(rate=start, cores=cores)
 
     def document(self, load: Load | None) -> SearchDocument:
-        """Return the search as the plan keeps it."""
+        """Return the search for the plan."""
         return {
             "vary": self.vary,
             "quantile": self.quantile,

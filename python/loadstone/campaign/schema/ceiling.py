@@ -33,7 +33,7 @@ CeilingKind = Literal["network", "device", "rados_bench", "osd_bench", "mount"]
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-# A key that the kind does not read would be believed and do nothing.
+# Keys that each kind reads; any other key is refused, because it would have no effect.
 READ_BY: Mapping[str, tuple[str, ...]] = {
     "host": ("network",),
     "port": ("network",),
@@ -59,7 +59,7 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
 }
 REQUIRED: Mapping[str, str] = {"host": "network", "directory": "mount"}
 
-# loadstone says these itself: it reads what the program prints, and names its own job.
+# Options that loadstone sets itself, to parse the program's output and to name its job.
 OPTIONS_TAKEN = frozenset(
     {"output", "output-format", "status-interval", "client", "server", "daemonize", "readonly"}
 )

@@ -37,19 +37,19 @@ class FixedSize(Section):
     size_bytes: int
 
     def written(self) -> str:
-        """Return the spelling of a campaign file."""
+        """Return the value in the spelling of campaign files."""
         return units.format_size(self.size_bytes)
 
     def document(self) -> Size:
-        """Return the law as a trial document spells it."""
+        """Return the distribution as in trial documents."""
         return {"kind": "fixed", "bytes": self.size_bytes}
 
     def mean_bytes(self) -> float:
-        """Return the expected size of an object."""
+        """Return the expected size of an object in bytes."""
         return self.size_bytes
 
     def largest_bytes(self) -> int:
-        """Return the largest size an object can have."""
+        """Return the largest possible size of an object in bytes."""
         return self.size_bytes
 
 
@@ -61,19 +61,19 @@ class UniformSize(Section):
     max_bytes: int
 
     def written(self) -> dict[str, list[str]]:
-        """Return the spelling of a campaign file."""
+        """Return the value in the spelling of campaign files."""
         return {"uniform": [units.format_size(self.min_bytes), units.format_size(self.max_bytes)]}
 
     def document(self) -> Size:
-        """Return the law as a trial document spells it."""
+        """Return the distribution as in trial documents."""
         return {"kind": "uniform", "min": self.min_bytes, "max": self.max_bytes}
 
     def mean_bytes(self) -> float:
-        """Return the expected size of an object."""
+        """Return the expected size of an object in bytes."""
         return (self.min_bytes + self.max_bytes) / 2
 
     def largest_bytes(self) -> int:
-        """Return the largest size an object can have."""
+        """Return the largest possible size of an object in bytes."""
         return self.max_bytes
 
 
@@ -87,13 +87,13 @@ class LognormalSize(Section):
     max_bytes: int
 
     def written(self) -> dict[str, Any]:
-        """Return the spelling of a campaign file."""
+        """Return the value in the spelling of campaign files."""
         size = units.format_size
         bounds = {"min": size(self.min_bytes), "max": size(self.max_bytes)}
         return {"lognormal": {"median": size(self.median_bytes), "sigma": self.sigma, **bounds}}
 
     def document(self) -> Size:
-        """Return the law as a trial document spells it."""
+        """Return the distribution as in trial documents."""
         return {
             "kind": "lognormal",
             "median": self.median_bytes,
@@ -103,7 +103,7 @@ class LognormalSize(Section):
         }
 
     def mean_bytes(self) -> float:
-        """Return the expected size of an object, to about a tenth of a percent."""
+        """Return the expected size of an object in bytes, accurate to about 0.1 %."""
         law = statistics.NormalDist(math.log(self.median_bytes), self.sigma)
         steps = 2000
         sizes = (
@@ -113,7 +113,7 @@ class LognormalSize(Section):
         return math.fsum(max(size, self.min_bytes) for size in sizes) / steps
 
     def largest_bytes(self) -> int:
-        """Return the largest size an object can have."""
+        """Return the largest possible size of an object in bytes."""
         return self.max_bytes
 
 
@@ -124,20 +124,20 @@ class WeightedSize(Section):
     choices: tuple[tuple[int, float], ...]
 
     def written(self) -> dict[str, Any]:
-        """Return the spelling of a campaign file."""
+        """Return the value in the spelling of campaign files."""
         return {"weighted": [[units.format_size(size), weight] for size, weight in self.choices]}
 
     def document(self) -> Size:
-        """Return the law as a trial document spells it."""
+        """Return the distribution as in trial documents."""
         return {"kind": "weighted", "choices": [list(choice) for choice in self.choices]}
 
     def mean_bytes(self) -> float:
-        """Return the expected size of an object."""
+        """Return the expected size of an object in bytes."""
         total = math.fsum(weight for _, weight in self.choices)
         return math.fsum(size * weight for size, weight in self.choices) / total
 
     def largest_bytes(self) -> int:
-        """Return the largest size an object can have."""
+        """Return the largest possible size of an object in bytes."""
         return max(size for size, _ in self.choices)
 
 
@@ -145,7 +145,7 @@ SizeLaw = FixedSize | UniformSize | LognormalSize | WeightedSize
 
 
 def read_size_law(value: Any) -> SizeLaw:
-    """Return the law of sizes that a campaign spells."""
+    """Return the size distribution that a campaign spells."""
     if isinstance(value, SizeLaw):
         return value
     if isinstance(value, (int, str)):
@@ -199,7 +199,7 @@ def _known_fields(template: str) -> str:
         parts = list(string.Formatter().parse(template))
     except ValueError as error:
         raise InputError.of_value(template, allowed) from error
-    # Nothing is formatted here: a width alone could ask for more memory than there is.
+    # The pattern is not formatted here: a huge width could exhaust memory.
     if any(
         field is not None and (field not in PREFIX_FIELDS or form or conversion)
         for _, field, form, conversion in parts
@@ -243,7 +243,7 @@ SHARD_ALLOWED = "at most one {shard:02x}, of 1 to 4 digits, hexadecimal (x) or d
 
 
 def _known_shard(prefix: str) -> str:
-    """Check a prefix of keys; other braces are part of the keys."""
+    """Check a key prefix with a shard placeholder; other braces are literal."""
     if prefix.count("{shard") > len(_SHARD.findall(prefix)) or prefix.count("{shard") > 1:
         raise InputError.of_value(prefix, SHARD_ALLOWED)
     return prefix
@@ -375,7 +375,7 @@ class Dataset(Section):
 
     @property
     def key_prefix(self) -> tuple[str, ShardsDocument | None]:
-        """The prefix that all keys share, and what stands between it and their numbers."""
+        """The prefix that all keys share, and the shards between it and the object numbers."""
         shard = _SHARD.search(self.object_prefix)
         if shard is None:
             return self.object_prefix, None
@@ -388,7 +388,7 @@ class Dataset(Section):
 
     @property
     def objects_total(self) -> int | None:
-        """How many objects there are over all buckets, if the campaign says so."""
+        """The number of objects in all buckets, if the campaign states it."""
         if self.objects_per_bucket is not None:
             return self.objects_per_bucket * self.buckets
         return self.objects
@@ -407,7 +407,7 @@ class Dataset(Section):
 
 
 SHARE_MAX = 0.9
-"""Beyond this, stores refuse writes: Ceph does at 95 %, and its OSDs do not fill alike."""
+"""Stores refuse writes when nearly full (Ceph at 95 %), and Ceph's OSDs fill unevenly."""
 
 ALLOWED = (
     f"a share of the store's size up to {SHARE_MAX:.0%}, in quotes or plain: 60%; or a size: 500GiB"
@@ -416,7 +416,7 @@ ALLOWED = (
 
 @dataclass(frozen=True, slots=True)
 class FillLevel:
-    """A level: `share` of the store where it tells its size, else `size_bytes`."""
+    """A fill level: `share` of the store if it reports its size, else `size_bytes`."""
 
     share: float | None = None
     size_bytes: int | None = None
@@ -428,11 +428,13 @@ class FillLevel:
 
     @property
     def order(self) -> tuple[bool, float]:
-        """What levels are sorted by, the lowest first."""
+        """The sort key of levels, lowest first."""
         return self.share is None, self.share or self.size_bytes or 0
 
     def parameters(self) -> dict[str, float]:
-        """Return the level as a parameter of results; 60 of a hundred is a number to draw by."""
+        """Return the level as a parameter of results, in percent, so that charts can use it as an
+        axis.
+        """
         if self.share is None:
             return {"fill_bytes": self.size_bytes or 0}
         percent = round(self.share * 100, 6)
@@ -455,7 +457,7 @@ def _read_level(value: Any) -> FillLevel:
         if share > SHARE_MAX:
             raise InputError.of_value(value, ALLOWED)
         return FillLevel(share=share)
-    # A bare 0.6 may be meant as a share, and is not a size.
+    # A bare 0.6 may be meant as a share, so it is refused as a size.
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         try:
             return FillLevel(size_bytes=units.parse_size(value))

@@ -118,21 +118,21 @@ class Hook(SomeTrials):
 
     @property
     def moment(self) -> str:
-        """When it runs, as the campaign says it."""
+        """The time when it runs, as the campaign spells it."""
         return _format_moment(self.at)
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The words that are executed."""
+        """The command and its arguments."""
         return self.run or ("/bin/sh", "-c", self.shell)
 
     @property
     def elapsed_ns(self) -> int | None:
-        """How far into the trial it runs; None at all other points."""
+        """How far into a trial it runs, in nanoseconds; None for hooks at other times."""
         return self.at if isinstance(self.at, int) else None
 
     def fits(self, document: TrialDocument) -> bool:
-        """Tell whether a trial is one of those that the hook is for; only measured ones are."""
+        """Tell whether the hook applies to a trial; only measured trials qualify."""
         case = document["case"]
         return bool(
             document["measured"]
@@ -146,10 +146,9 @@ class Hook(SomeTrials):
 
 FAULT_KINDS: Final = ("run", "kill", "pause", "disk_full", "partition")
 SIGNAL: Final = 'kill -s "$1" -- "$(cat "$2")"'
-"""Sends a signal to the process whose number stands in a file."""
+"""Sends a signal to the process whose id is in a file."""
 FULL: Final = 'set -eu; file="$1/loadstone-disk-full-$LOADSTONE_RUN"'
-"""A file of this run alone: the undoing also comes after a fault that failed, and must then find no
-other file."""
+"""A file name unique to the run: undoing a failed fault must not find another run's file."""
 FILL: Final = f"""\
 {FULL}
 set -C
@@ -159,7 +158,7 @@ fallocate -l "$(df --output=avail -B1 "$1" | tail -n 1)" "$file"
 cat /dev/zero >> "$file"
 test -s "$file"
 """
-"""Fills the file system of a directory."""
+"""Fills a directory's file system."""
 EMPTY: Final = f'{FULL}; rm -- "$file"'
 
 
@@ -231,7 +230,7 @@ class Fault(SomeTrials):
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
-        """The commands that bring it about and undo it."""
+        """The commands that cause the fault and undo it."""
         where = {key: getattr(self, key) for key in SomeTrials.model_fields}
         fault = Hook(
             at=format_duration_exactly(self.at_ns), run=self._doing, name=self.label, **where

@@ -16,7 +16,7 @@ from loadstone.errors import InputError, shown
 
 HOSTS_MAX = 10_000
 JOIN_EACH_S = 1.0
-"""So much longer each host may take all of them: 100 agents on two cores took 52 s to join."""
+"""Additional time per host: 100 agents on two cores took 52 s to join."""
 NAMED_ONLY = ("ssh", "join")
 COUNTED_ONLY = ("htcondor", "dask")
 OPTIONS_OF = ("mpirun", "srun")
@@ -30,7 +30,7 @@ LAUNCHERS_OF = {
 }
 """Keys that only some launchers read."""
 _COUNTED = {"local": "local", "slurm": "job", "htcondor": "job", "dask": "worker"}
-"""Names of agents that are counted; "rank" for all other launchers."""
+"""Names of numbered agents; "rank" for all other launchers."""
 
 _PORT = r"(?::(\d{1,5}))?"
 _IPV6 = r"[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%\w+)?"
@@ -53,7 +53,7 @@ class SshName:
 
     @classmethod
     def parse(cls, text: str) -> "SshName":
-        """Read a name; raise InputError if it is none."""
+        """Parse a name; raise InputError if it is not valid."""
         parts = _NAME.fullmatch(text)
         if parts is None:
             raise InputError.of_value(text, "a host as user@host:port, or several as client{1...8}")
@@ -152,7 +152,7 @@ class Hosts(Section):
 
     @property
     def join_s(self) -> float:
-        """How long to wait until all agents have joined."""
+        """How long to wait until all agents have joined, in seconds."""
         if self.join_timeout_ns is not None:
             return self.join_timeout_ns / 1e9
         usual_s = 600.0 if self.launch in ("join", *JOBS_OF) else 60.0
@@ -160,12 +160,12 @@ class Hosts(Section):
 
     @property
     def sends_secrets(self) -> bool:
-        """Whether the controller looks up secrets, and sends them."""
+        """Whether the controller reads the secrets and sends them to the agents."""
         return self.secrets == "send" or (self.secrets is None and self.launch == "ssh")
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """The hosts one by one."""
+        """The hosts as a list of single names."""
         if self.profiles:
             return self.profiles
         if self.count is not None:

@@ -1,4 +1,4 @@
-"""The JSON Schema of a campaign file, for editors, and for mistakes that name the allowed keys.
+"""Builds a campaign's JSON Schema, for editors and for mistakes that list the allowed keys.
 
 `python -m loadstone.campaign.schema.json_schema FILE` writes it to a file.
 """
@@ -15,7 +15,7 @@ from loadstone.campaign.schema.target import SECRET_KEYS
 from loadstone.documents.json_schema import JsonSchema, schema_of
 
 IDENTITY = "urn:loadstone:schema:campaign:1"
-"""The identity of the schema, which is not an address to fetch it from."""
+"""The schema's identity; a name, not a URL to download it from."""
 
 
 def json_schema() -> JsonSchema:
@@ -25,7 +25,7 @@ def json_schema() -> JsonSchema:
     schema["$id"] = IDENTITY
     schema["title"] = "loadstone campaign"
     definitions = schema["$defs"]
-    # One key with two names, and short spellings that the model itself does not show.
+    # Keys with two names, and short forms that the model's own schema does not show.
     dataset = definitions["Dataset"]["properties"]
     dataset["containers"] = {**dataset["buckets"], "description": "The same as buckets."}
     for owner in (schema, *definitions.values()):
@@ -43,13 +43,13 @@ def json_schema() -> JsonSchema:
 
 
 def json_schema_text() -> str:
-    """Return the JSON Schema as the committed file holds it."""
+    """Return the JSON Schema as in the committed file."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 @functools.cache
 def known_keys() -> KnownKeys:
-    """Return which keys may stand where."""
+    """Return the allowed keys of each section."""
     return KnownKeys(json_schema())
 
 
@@ -73,7 +73,7 @@ _KINDS: dict[str, JsonSchema] = {
 }
 
 
-# Editors then complete and check the settings of a target by its driver.
+# With these, editors complete and check a target's settings by its driver.
 def add_settings(target: JsonSchema, definitions: dict[str, JsonSchema], drivers: Drivers) -> None:
     """Add the settings of each driver to the schema of a target."""
     definitions["Reference"] = REFERENCE

@@ -15,7 +15,7 @@ NUMBERS_ALLOWED = "numbers from 0 up, each once, such as [0, 2] or 0-3,8"
 
 
 def _read_numbers(value: Any) -> tuple[int, ...]:
-    """Return the numbers of CPUs or NUMA nodes, which may be written as the kernel does."""
+    """Parse CPU or NUMA node numbers, also in the kernel's list format."""
     parts = value.split(",") if isinstance(value, str) else value
     if isinstance(value, int) and not isinstance(value, bool):
         parts = [value]
@@ -104,7 +104,7 @@ class Load(Section):
             yield KeyMistake(("numa",), "this key beside cpus", "one of them")
 
     def document(self, hosts: int = 1) -> LoadDocument:
-        """Return the load of so many hosts together as a trial document spells it."""
+        """Return the total load of `hosts` hosts as in trial documents."""
         times = hosts if self.per == "host" else 1
         if self.threads is not None:
             return {"kind": "closed", "clients": self.threads * times}
@@ -118,5 +118,5 @@ class Load(Section):
 
     @property
     def clients(self) -> int:
-        """The most requests in flight."""
+        """The maximum number of requests in flight."""
         return self.clients_max if self.threads is None else self.threads

@@ -18,7 +18,7 @@ from loadstone.errors import InputError
 
 NodeProbeKind = Literal["network", "device", "mount"]
 
-# A key that the kind does not read would be believed and do nothing.
+# Keys that each kind reads; any other key is refused, because it would have no effect.
 READ_BY: Mapping[str, tuple[NodeProbeKind, ...]] = {
     "address": ("network",),
     "port": ("network",),
@@ -40,14 +40,16 @@ PINGS_MAX = 1000
 
 
 def read_host(value: str) -> str:
-    """Return a host's name, unless ssh or ping would take it for a flag, a command or hops."""
+    """Return a host's name; refuse one that ssh or ping would parse as a flag, a command or
+    hops.
+    """
     if not _HOST.fullmatch(value):
         raise InputError.of_value(value, "a host's name or address, as ssh takes it")
     return value
 
 
 def _read_path(value: str) -> str:
-    # fio ends a name at a colon; "..", and relative paths, depend on the reader.
+    # fio splits names at colons; relative paths and ".." depend on the working directory.
     is_plain = value.isprintable() and ":" not in value and "," not in value
     if not (value.startswith("/") and is_plain and ".." not in value.split("/")):
         raise InputError.of_value(value, 'an absolute path, without ":", "," and ".."')

@@ -37,7 +37,7 @@ else:
 RESERVED_NAMES = ("prepare", "clean-up", "audit")
 
 SCRIPTED = ("put", "get", "head", "delete", "list")
-"""The operations that actions of a script are made of."""
+"""The operations of which a script's actions consist."""
 
 WITH_SCRIPT = frozenset(
     {
@@ -45,7 +45,7 @@ WITH_SCRIPT = frozenset(
         "verify", "timeout_ns", "connections", "log_requests",
     }
 )  # fmt: skip
-"""Keys that a phase may have beside a script."""
+"""Keys that a phase with a script may have."""
 
 REQUIRED = ("range", "range_count", "part_size")
 
@@ -110,7 +110,7 @@ def _read_phase(value: Any) -> Any:
     contend = value.get("contend") if isinstance(value, dict) else None
     if not isinstance(contend, dict) or "load" in value:
         return value
-    # The contending clients are the load.
+    # The contending clients make the load.
     return {**value, "load": {"threads": contend.get("clients", Contend().clients)}}
 
 
@@ -263,22 +263,22 @@ class Phase(Section):
 
     @property
     def has_upload_steps(self) -> bool:
-        """Whether it uploads step by step, each step a request of its own."""
+        """Whether it uploads step by step, with a separate request for each step."""
         return any(OPERATIONS[name].is_upload_step for name in self.operations)
 
     @property
     def only_once(self) -> str | None:
-        """Why the phase goes over its objects only once; None where it may repeat."""
+        """Why the phase can process its objects only once; None if it may repeat."""
         return None if self.op is None else OPERATIONS[self.op].only_once
 
     def key_of(self, operation: str) -> tuple[str, ...]:
-        """Return the key that asks for an operation."""
+        """Return the path of the key that selects an operation."""
         if self.contend is not None:
             return ("contend",)
         return ("op",) if self.op is not None else ("mix", operation)
 
     def shares(self) -> list[Share]:
-        """Return the mix as a trial document spells it."""
+        """Return the mix as in trial documents."""
         return [{"operation": name, "weight": weight} for name, weight in self._weights().items()]
 
     def _weights(self) -> dict[str, float]:
@@ -332,7 +332,7 @@ class Phase(Section):
             )
 
     def _wrong_options(self) -> Iterator[KeyMistake]:
-        # A key that no operation of the phase reads would be believed and do nothing.
+        # A key that none of the phase's operations reads would have no effect.
         for option, field in Phase.model_fields.items():
             readers, key = readers_of(option), field.alias or option
             if not readers:
@@ -363,7 +363,7 @@ class Phase(Section):
                 yield KeyMistake((key,), "a duration", f"none, {why}")
 
     def _wrong_contention(self) -> Iterator[KeyMistake]:
-        """Yield keys that a contention sets itself, and an end that it lacks."""
+        """Yield keys that conflict with a contention, and the missing end of its phase."""
         if self.contend is None:
             return
         if self.load != Load(threads=self.contend.clients):
@@ -374,7 +374,7 @@ class Phase(Section):
             yield KeyMistake(("contend",), "this key alone", "this key with requests or a duration")
 
     def _wrong_capacity(self) -> Iterator[KeyMistake]:
-        """Yield keys that a search sets itself, and an operation that it cannot repeat."""
+        """Yield keys that conflict with a search, and an operation that it cannot repeat."""
         if self.capacity is None:
             return
         if self.only_once is not None:

@@ -95,7 +95,7 @@ class SparkSettings(Section):
     )
 
     def document(self, target: str) -> dict[str, Any]:
-        """Return what the engine is given, the same for every target."""
+        """Return the engine's settings, the same for every target."""
         return self.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
 
 
@@ -135,7 +135,7 @@ class ClickHouseSettings(Section):
     )
 
     def document(self, target: str) -> dict[str, Any]:
-        """Return what the engine is given for a target, whose storage policy is among it."""
+        """Return the engine's settings for a target, including its storage policy."""
         settings = self.model_dump(mode="json", exclude={"name", "policies"}, exclude_defaults=True)
         return settings | ({"policy": self.policies[target]} if target in self.policies else {})
 
@@ -188,7 +188,7 @@ class EngineChoice(Section):
 
     @property
     def name(self) -> str:
-        """What this run calls it."""
+        """The engine's name in this run."""
         return self.plain or self._with_settings()[0].name
 
     @property
@@ -212,7 +212,7 @@ def _read_answers(value: str) -> str:
 
 
 def is_folder(answers: str) -> bool:
-    """Tell whether answers are those of files, and not of an engine."""
+    """Tell whether answers come from files instead of an engine."""
     return "/" in answers
 
 

@@ -10,7 +10,7 @@ from loadstone.campaign.schema.values import PositiveCount, PositiveNumber, Posi
 from loadstone.errors import InputError
 
 TYPES_MAX = 10
-"""Types of users: each is counted apart, with each action in each space."""
+"""Maximum number of user types: each type, action and space is counted separately."""
 
 
 def _read_bounds(value: Any) -> Any:

@@ -33,16 +33,16 @@ from loadstone.errors import InputError, shown
 SECRET_KEYS = frozenset(
     {"password", "secret_key", "session_token", "application_credential_secret", "key"}
 )
-# Headers that carry a credential would bring it into the record with the other settings.
+# Headers that carry credentials would be recorded with the other settings.
 _SECRET_WORDS = frozenset(
     {"apikey", "auth", "authorization", "cookie", "credential", "credentials", "passwd", "password",
      "secret", "sig", "signature", "token"}
 )  # fmt: skip
 REFERENCE_ALLOWED = "a reference: {env: NAME} or {file: PATH}"
 REFERENCE_HINT = "write secrets into the environment or a file, never into a campaign"
-# Parameters that results carry already; a fact of the same name would be confused with them.
+# Results have these parameters already, so a fact must not have the same name.
 SYSTEM = "system"
-"""The fact that names what several targets are instances of."""
+"""The fact that names the system of which several targets are instances."""
 
 FACT_LENGTH = 64
 NO_FACTS = frozenset(
@@ -89,7 +89,7 @@ class Target(Section):
     @model_validator(mode="before")
     @classmethod
     def _name_a_driver(cls, value: Any) -> Any:
-        # Any key may be a driver's own, so a driver that is misspelt would not be noticed as such.
+        # Any key may be a driver's setting, so a misspelt `driver` would otherwise not be reported.
         if isinstance(value, dict) and "driver" not in value:
             misspelt = next((key for key in value if nearest(key, ["driver"])), None)
             wrong = KeyMistake(
@@ -110,7 +110,7 @@ class Target(Section):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The driver's own settings, as the campaign spells them."""
+        """The driver's settings, as the campaign spells them."""
         return dict(self.model_extra or {})
 
 
@@ -125,14 +125,14 @@ def _wrong_fact(name: str, value: bool | int | float | str) -> str | None:
 
 
 def resolve_settings(target: Target, drivers: Drivers) -> tuple[dict[str, Any], list[KeyMistake]]:
-    """Return a target's settings as the driver wants them, and every mistake in them."""
+    """Return a target's settings in the driver's spelling, and every mistake in them."""
     return resolve_raw(target.driver, target.settings, drivers)
 
 
 def resolve_raw(
     driver_name: Any, settings: Mapping[str, Any], drivers: Drivers
 ) -> tuple[dict[str, Any], list[KeyMistake]]:
-    """Do what `resolve_settings` does, for a target that is not otherwise checked yet."""
+    """Do the same as `resolve_settings`, for a target that is not otherwise validated yet."""
     driver = drivers.get(driver_name) if isinstance(driver_name, str) else None
     if driver is None:
         wrong = KeyMistake(
@@ -164,7 +164,7 @@ def resolve_raw(
 
 
 def _by_environment(driver: Driver, setting: str) -> str | None:
-    """Return which variables would do in place of a setting; None where none does."""
+    """Return the environment variables that could replace a setting; None if there are none."""
     variables = driver.variables_of(setting)
     return f"give it here, or export {' or '.join(variables)}" if variables else None
 
@@ -212,7 +212,7 @@ def _resolve(setting: Setting, value: Any) -> Any:
 
 
 def secret_reference(value: Any) -> dict[str, str]:
-    """Return a reference to a secret; what is not one is refused, without repeating it."""
+    """Return a reference to a secret; any other value is refused without repeating it."""
     match value:
         case {"env": str() as name} if len(value) == 1 and _VARIABLE.fullmatch(name):
             return {"env": name}
@@ -221,7 +221,7 @@ def secret_reference(value: Any) -> dict[str, str]:
             raise _wrong("a value that is not a variable name", allowed, REFERENCE_HINT)
         case {"file": str() as path} if len(value) == 1 and path:
             return {"file": path}
-    # The value is not repeated: it may be the secret itself.
+    # The value is not shown: it may be the secret itself.
     actual = "nothing" if value is None else f"a literal {type(value).__name__}"
     actual = "a map of other keys" if isinstance(value, dict) else actual
     raise _wrong(actual, REFERENCE_ALLOWED, REFERENCE_HINT)
@@ -236,16 +236,17 @@ def _text(value: Any) -> str:
 
 
 def secret_part(address: str) -> str | None:
-    """Return which part of an address may be a secret, and must not be repeated."""
+    """Return the part of an address that may be a secret and must not be shown."""
     if _URL_WITH_USER.match(address):
         return "a user or a password"
     return QUERY if _URL_WITH_QUERY.match(address) else None
 
 
 def http_url(value: Any) -> str:
-    """Return an HTTP address that a record may keep; one that may hold a secret is not repeated.
+    """Return an HTTP URL that may be recorded; raise InputError, without showing it, if it may hold
+    a secret.
 
-    Unlike an endpoint it may have a query, unless the name of a parameter is that of a credential.
+    Unlike an endpoint it may have a query, unless a parameter's name suggests a credential.
     """
     text = str(value)
     secret = secret_part(text)
@@ -294,7 +295,7 @@ def _map(value: Any) -> dict[str, Any]:
 
 
 def carries_credential(header: str) -> bool:
-    """Tell whether a header of this name carries a credential."""
+    """Tell whether a header with this name carries a credential."""
     words = header.lower().split("-")
     return words[-1] == "key" or not _SECRET_WORDS.isdisjoint(words)
 
@@ -307,7 +308,9 @@ def _wrong(actual: str, allowed: str, hint: str | None = None) -> InputError:
 
 
 def read_environment(value: Any) -> Any:
-    """Return variables as texts and references to secrets; raise InputError for anything else."""
+    """Return environment variables as texts and references to secrets; raise InputError
+    otherwise.
+    """
     if not isinstance(value, dict):
         raise InputError.of_value(value, "names with their values, like {CLUSTER: north}")
     return {
@@ -317,7 +320,7 @@ def read_environment(value: Any) -> Any:
 
 
 DATA = "{data}"
-"""Stands in a command for the directory that is made for the leg."""
+"""Placeholder in commands for the leg's directory."""
 
 
 class Arm(Section):

@@ -1,4 +1,4 @@
-"""What is watched at the target while the load runs: exporters of metrics, and a Ceph cluster."""
+"""Probes of the target during the load: metrics exporters, and a Ceph cluster."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any

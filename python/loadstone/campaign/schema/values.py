@@ -1,7 +1,7 @@
-"""The kinds of value a campaign's keys take: what people may write, and what it becomes.
+"""Kinds of values of a campaign's keys: how they are spelt, and their internal form.
 
-Each kind reads what people write, keeps it as nanoseconds, bytes or a fraction, and writes it
-back in a spelling that reads as the same value, so that a campaign survives being stored.
+Each kind parses its spellings, keeps the value as nanoseconds, bytes or a fraction, and formats it
+in a spelling that parses to the same value, so that a campaign can be stored and read again.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,12 +26,12 @@ from loadstone.errors import InputError
 
 
 class Section(BaseModel):
-    """One map of keys in a campaign file: frozen, and with no other keys."""
+    """A section of a campaign file: frozen, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     def mistakes(self) -> Iterator[KeyMistake]:
-        """Yield each key whose value does not fit the other keys of the map."""
+        """Yield each key whose value conflicts with other keys of the section."""
         yield from ()
 
     @model_validator(mode="after")
@@ -43,7 +43,7 @@ class Section(BaseModel):
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 URL_PATTERN = r"^https?://[^/@\s]+(/\S*)?$"
-"""A URL without a user or a password."""
+"""A URL without user and password."""
 NAME_ALLOWED = "a name of letters, digits, dots, dashes and underscores, at most 64"
 
 
@@ -92,7 +92,7 @@ def _read_words(value: Any) -> tuple[str, ...]:
 
 
 def _read_word(value: Any) -> str:
-    # YAML takes a bare true or 3 for what it is not meant to be in a command.
+    # YAML parses a bare true or 3 as a boolean or number, which is not meant in a command.
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (str, int)):
@@ -115,7 +115,7 @@ def _text_or_number(description: str) -> dict[str, Any]:
 
 
 def format_duration_exactly(duration_ns: int) -> str:
-    """Return a duration in the largest unit that loses nothing: "300s", "250ms"."""
+    """Return a duration in the largest unit that is exact: "300s", "250ms"."""
     for unit in ("s", "ms", "us"):
         if duration_ns % units.DURATION_UNITS[unit] == 0:
             return f"{duration_ns // units.DURATION_UNITS[unit]}{unit}"
@@ -187,7 +187,9 @@ Words = Annotated[
 
 
 class OneOrMany:
-    """A list whose only entry may stand by itself; `flag` is a value that stands for the list."""
+    """A list whose single entry may be written without brackets; `flag` is a shorthand for the
+    list.
+    """
 
     def __init__(self, flag: tuple[bool, list[Any]] | None = None) -> None:
         self._flag = flag
