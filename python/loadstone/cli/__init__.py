@@ -1,7 +1,7 @@
 """The command line: the only code that prints, reads flags or exits.
 
-A command is one module here and one line in COMMANDS. Modules are imported when their command is
-used, and so is typer, which takes most of the start: `loadstone --help` needs neither.
+A command is one module here and one line in COMMANDS. Command modules and typer are imported only
+when a command is used, because typer dominates the start-up time: `loadstone --help` needs neither.
 """
 
 import os
@@ -79,17 +79,17 @@ HELP_TEXTS = {
     "installation.",
     "-h, --help": "Show this message and exit.",
 }
-"""The options before a command, as typer shows them; a test holds the two together."""
+"""The global options, as typer shows them; a test keeps both texts equal."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return the exit code; expected errors become one message and a hint."""
+    """Run one command and return the exit code; print expected errors as a message with a hint."""
     typed = sys.argv[1:] if arguments is None else arguments
     return command_for(typed)(typed)
 
 
 def command_for(typed: list[str]) -> Callable[[list[str]], int]:
-    """Return what carries out what was typed, with what it takes imported."""
+    """Return the function that runs the typed command, after importing its module."""
     if typed in (["-h"], ["--help"]):
         return lambda _: _say(overview(_columns()))
     if typed in (["-V"], ["--version"]):
@@ -100,17 +100,17 @@ def command_for(typed: list[str]) -> Callable[[list[str]], int]:
 
 
 def plain(text: str) -> str:
-    """Return a text that does not steer the terminal it is printed on."""
+    """Escape control characters, so that a text cannot control the terminal."""
     if text.replace("\n", "").isprintable():
         return text
-    # Asked for here, since most commands end well and need no load generator.
+    # Imported late, since most commands succeed and need no load generator.
     from loadstone import _loadgen
 
     return _loadgen.plain(text)
 
 
 def overview(columns: int) -> str:
-    """Return what `loadstone --help` says on a terminal so wide."""
+    """Return the text of `loadstone --help` for a terminal with this many columns."""
     width = max(min(columns, 80) - 2, 50)
     examples = "".join(f"    {line}\n" for line in EXAMPLES)
     commands = {command.name: command.summary for command in COMMANDS}
@@ -128,7 +128,7 @@ def _listed(rows: dict[str, str], width: int) -> str:
 
 
 def _wrapped(head: str, text: str, width: int) -> str:
-    """Return a text on lines of so many columns, the first after `head`, the rest below it."""
+    """Wrap a text to `width` columns: the first line after `head`, the others indented below it."""
     lines = [head]
     for word in text.split():
         gap = "" if len(lines[-1]) == len(head) else " "
@@ -140,7 +140,7 @@ def _wrapped(head: str, text: str, width: int) -> str:
 
 
 def _columns() -> int:
-    """Return the width of the terminal, as shutil would tell it."""
+    """Return the terminal's width, in the same way as shutil."""
     try:
         columns = int(os.environ.get("COLUMNS", "0"))
     except ValueError:

@@ -127,7 +127,7 @@ def _text(shown_accounts: Sequence[Shown], form: str) -> str:
         accounts = [account_json(shown.account) for shown in shown_accounts]
         shown = accounts[0] if len(accounts) == 1 else accounts
         return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
-    # Tables are printed byte for byte, without a line in between.
+    # Tables are printed byte for byte, without lines in between.
     return "\n".join(shown.source.tables for shown in shown_accounts)
 
 

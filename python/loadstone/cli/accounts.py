@@ -1,4 +1,6 @@
-"""Which account an argument names: a run folder, a published report, and one target of either."""
+"""Reads the account that an argument names: a run folder, a published report, or one target of
+it.
+"""
 
 import tempfile
 from dataclasses import replace
@@ -53,7 +55,9 @@ def _read_file(form: str, file: Path) -> Account:
 
 
 def _without_file_name(account: Account, file: Path, form: str) -> Account:
-    """Return an account whose workload is not called as its file: two files have two names."""
+    """Return an account whose workload does not contain the file's name, which differs between
+    files.
+    """
     stem = file.name.partition(".")[0]
     measurements = tuple(
         replace(
@@ -74,7 +78,7 @@ def _without_file_name(account: Account, file: Path, form: str) -> Account:
 
 
 def split_target(name: str) -> tuple[str, str | None]:
-    """Return an argument without its @TARGET, and the target; a folder may have "@" in its name."""
+    """Split @TARGET from an argument; a folder's name may contain "@", too."""
     if "@" not in name or Path(name).exists():
         return name, None
     whole, _, target = name.rpartition("@")

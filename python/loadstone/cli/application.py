@@ -1,4 +1,4 @@
-"""Typer's side of the command line: the group of all commands, and what its errors become."""
+"""The typer application: the group of all commands, and the messages for typer's errors."""
 
 import difflib
 import importlib
@@ -21,10 +21,10 @@ from loadstone.errors import InputError, LoadstoneError
 __all__ = ["app", "main"]
 
 READERS = frozenset({"report", "analyse", "compare", "history", "import"})
-"""Commands that read files that anybody may have changed."""
+"""Commands that read files that others may have modified."""
 
-# Typer carries a copy of click of its own, and exports of its errors only some that are raised by
-# hand; what all of them have in common stands above this one.
+# Typer bundles its own copy of click, and exports only some of its error classes; their common base
+# class is two levels above this one.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 BLOCKS = "6"
@@ -45,8 +45,8 @@ class _Commands(TyperGroup):
         app = typer.Typer(
             add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
         )
-        # The module's docstring is the command's help, examples and all.
-        # Where another command's words follow, their flags are that command's.
+        # The module's docstring is the command's help, with examples. Flags after a nested command
+        # belong to that command.
         settings = {**HELP, **getattr(module, "CONTEXT_SETTINGS", {})}
         app.command(
             name=command.name, context_settings=settings, help=module.__doc__, no_args_is_help=False
@@ -104,7 +104,7 @@ def _options(
         None,
         "--errors",
         metavar="FORMAT",
-        # Before a command is looked for, since that there is none is an error, too.
+        # Processed before the command is looked up, because an unknown command is also an error.
         callback=_set_form_of_errors,
         is_eager=True,
         help=HELP_TEXTS["--errors FORMAT"],
@@ -115,9 +115,9 @@ def _options(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return the exit code; expected errors become one message and a hint."""
+    """Run one command and return the exit code; print expected errors as a message with a hint."""
     try:
-        # Commands find what was typed in their context, since a record tells how it was made.
+        # Commands read the typed arguments from their context, because a record stores its command.
         typed = sys.argv[1:] if arguments is None else arguments
         words = _with_values(typed)
         code: Any = app(args=words, standalone_mode=False, prog_name="loadstone", obj=typed)
@@ -129,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return exit_code.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has closed the pipe: nothing more can be printed.
+        # The reader of the output has closed the pipe: nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_code.FAILED
     except ModuleNotFoundError as error:
@@ -156,7 +156,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _with_values(typed: list[str]) -> list[str]:
-    """Give `bench --blocks` its number where none follows, which typer has no way to say."""
+    """Add the default number to `bench --blocks` without one; typer has no optional values."""
     words = []
     for word, after in zip_longest(typed, typed[1:], fillvalue="-"):
         words.append(word)
@@ -166,7 +166,7 @@ def _with_values(typed: list[str]) -> list[str]:
 
 
 def _fail_reading(error: Exception) -> int:
-    """Say that what was read does not fit together; most likely a file was edited by hand."""
+    """Report inconsistent input files; most likely one was edited by hand."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}, line {last.lineno}"
     what = f"{type(error).__name__}: {error}"
@@ -192,7 +192,7 @@ def _fail_usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return exit_code.USAGE
-    # The hint has the suggestions. "Value error" is the parser's term.
+    # The hint contains the suggestions. "Value error" is a term of the parser.
     message = re.sub(r" \((Possible options|Did you mean).*\)", "", error.format_message()).rstrip(
         "."
     )

@@ -16,7 +16,7 @@ def operations(incomplete: str) -> list[str]:
 
 
 def workload(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete the words of a gate's workload: bench, then its operations."""
+    """Complete the workload of a gate: bench, then its operations."""
     words = context.params.get("words") or []
     if words == ["bench"]:
         return operations(incomplete)
@@ -24,7 +24,7 @@ def workload(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def answers(incomplete: str) -> list[str]:
-    """Complete the form of a gate's answer."""
+    """Complete the format of a gate's answer."""
     from loadstone.cli.gate import FORMS
 
     return [name for name in FORMS if name.startswith(incomplete)]
@@ -38,7 +38,7 @@ def drivers(incomplete: str) -> list[str]:
 
 
 def calibrated(incomplete: str) -> list[str]:
-    """Complete the name of a driver that `loadstone calibrate` knows."""
+    """Complete the name of a driver that `loadstone calibrate` supports."""
     from loadstone.campaign.drivers import calibrated_drivers
 
     return [name for name in calibrated_drivers() if name.startswith(incomplete)]
@@ -60,7 +60,7 @@ def runs(incomplete: str) -> list[str]:
 
 
 def run_folders(incomplete: str) -> list[str]:
-    """Complete a run folder: those in `runs`, the newest first, or below what was typed."""
+    """Complete a run folder: those in `runs`, newest first, or in the typed directory."""
     return [name for name in _run_folders(incomplete) if name.startswith(incomplete)]
 
 

@@ -1,7 +1,7 @@
-"""Permission to run a campaign's own commands: asked for once, remembered for these alone.
+"""Consent to run a campaign's own commands: asked for once, and remembered for these commands only.
 
-A campaign is a file that may come from a stranger. Its load goes where it says; its commands run
-here, as the user who starts it, who must see them before and not afterwards.
+A campaign file may come from a stranger. Its commands run on this host with the rights of the user,
+who must see them before they run.
 """
 
 import datetime
@@ -28,7 +28,7 @@ from loadstone.results.layout import state_folder
 
 ALLOWED = "commands.json"
 CODE_OF_ENGINES = ("jars", "packages", "conf")
-"""Settings of query engines that decide which code runs."""
+"""Settings of query engines that determine which code runs."""
 
 
 class AllowedCommands(TypedDict):
@@ -39,16 +39,16 @@ class AllowedCommands(TypedDict):
 
 
 def ask(plan: Plan, hosts: Hosts | None, *, is_allowed: bool) -> None:
-    """Ask whether a campaign's commands may be run; raise InputError where they may not."""
+    """Ask whether a campaign's commands may run; raise InputError if the user refuses."""
     commands = [*commands_of(plan), *of_hosts(hosts)]
     ask_for(commands, who="this campaign", is_allowed=is_allowed)
 
 
 def ask_for(commands: Sequence[tuple[str, str]], *, who: str, is_allowed: bool) -> None:
-    """Ask whether commands may be run, each with where it is said; raise InputError where not."""
+    """Ask whether commands may run, each given with its place; raise InputError if refused."""
     if is_allowed or not commands:
         return
-    # Programs and scripts are named relative to it: those of another directory are others.
+    # Relative names of programs depend on it, so consent applies to one directory.
     directory = os.getcwd()
     digest = hashlib.sha256(json.dumps([directory, commands]).encode()).hexdigest()
     known = _known()
@@ -70,11 +70,11 @@ def ask_for(commands: Sequence[tuple[str, str]], *, who: str, is_allowed: bool) 
 
 
 def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield what a campaign itself says is to be run: where, and the command.
+    """Yield the commands that a campaign contains, each as a pair of its place and its words.
 
-    Programs that loadstone chooses are not among these, but what they are reached through is, and
-    so are fio's job files, which may run commands too, and what gives the keys of an AWS
-    profile that the campaign has chosen.
+    Programs that loadstone chooses are left out, but their wrappers such as ssh are included, and
+    so are fio's job files, which may run commands, and the credential processes of AWS profiles
+    that the campaign names.
     """
     yield from of_profiles(plan.documents())
     yield from of_engines(plan.documents())
@@ -101,7 +101,7 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def of_profiles(documents: Iterable[TrialDocument]) -> Iterator[tuple[str, str]]:
-    """Yield the commands that print the keys of profiles named in trials."""
+    """Yield the commands of profiles that print credentials, for profiles named in trials."""
     targets = {document["target"]["name"]: document["target"] for document in documents}
     for name, target in targets.items():
         settings = target["settings"]
@@ -119,7 +119,9 @@ def _commands_of_profile(profile: str) -> list[str]:
 
 
 def of_engines(documents: Iterable[TrialDocument]) -> Iterator[tuple[str, str]]:
-    """Yield what a campaign has query engines load: libraries, and settings that may name some."""
+    """Yield the libraries that a campaign loads into query engines, and settings that may name
+    some.
+    """
     loaded: dict[str, None] = {}
     for document in documents:
         queries = document.get("queries") or {}
@@ -133,7 +135,7 @@ def of_engines(documents: Iterable[TrialDocument]) -> Iterator[tuple[str, str]]:
 
 
 def of_hosts(hosts: Hosts | None) -> Iterator[tuple[str, str]]:
-    """Yield what a campaign has started on its hosts, or by the program that reaches them."""
+    """Yield the commands that a campaign runs on its hosts, or to reach them."""
     if hosts is None:
         return
     if hosts.command:
@@ -149,9 +151,9 @@ def of_hosts(hosts: Hosts | None) -> Iterator[tuple[str, str]]:
 
 
 def _variable(name: str, value: str | dict[str, str]) -> str:
-    """Return a variable as the campaign says it: a literal may change what a command is.
+    """Return a variable as the campaign spells it; a literal value may change what a command does.
 
-    Of a secret only its reference stands there; nothing is resolved.
+    Of a secret, only the reference is shown; nothing is resolved.
     """
     if isinstance(value, str):
         return f"{shlex.quote(name)}={shlex.quote(value)}"
@@ -179,5 +181,5 @@ def _remember(digest: str, known: dict[str, str]) -> None:
         durable.write_json(_path().parent, ALLOWED, document)
         os.chmod(_path(), 0o600)
     except (OSError, ResultError) as error:
-        # They run all the same: the user has just allowed it.
+        # Only remembering failed; the commands run, since the user has allowed them.
         print(plain(f"warning: not remembered: {error}"), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The durability class of a store: what its acknowledgements survive, fault by fault."""
+"""Measures a store's durability class: which faults its acknowledged writes survive."""
 
 import json
 import random
@@ -19,7 +19,7 @@ from loadstone.results.hook_log import append_hook
 from loadstone.results.store import read_run
 
 LAST_S = 1.0
-"""A fault comes at most so long before the end of the load: later writes are not at risk."""
+"""A fault occurs at most this long before the end of the load; later writes are not at risk."""
 
 
 class DurabilityKeeper:
@@ -31,7 +31,7 @@ class DurabilityKeeper:
     def __init__(
         self, faults: FaultCommands, names: Sequence[str], folder: Path, load_s: float, form: str
     ) -> None:
-        """`names` are the faults that come in turn, one in each block."""
+        """`names` are the faults that alternate, one in each block."""
         self._faults = faults
         self._names = names
         self._folder = folder
@@ -50,7 +50,7 @@ class DurabilityKeeper:
             case TrialStarted(document=document) if document["measured"]:
                 self._has_begun.clear()
                 self._has_ended.clear()
-                # Trials between two loads, such as audits, report progress too.
+                # Trials between two loads, such as audits, also report progress.
                 self._began_s = None
                 self._fault = threading.Thread(target=self._strike, args=(document,))
                 self._fault.start()
@@ -67,11 +67,11 @@ class DurabilityKeeper:
                 self._faults.run(START)
 
     def decide(self, folder: Path, blocks: int) -> bool:
-        """Go on: the number of faults was chosen before."""
+        """Continue: the number of faults was fixed in advance."""
         return False
 
     def conclude(self, folder: Path, end: RunEnd) -> int:
-        """Print what was acknowledged and is lost, for each fault."""
+        """Print acknowledged and lost writes for each fault; return the exit code."""
         survived = list(survivals(read_run(folder).records))
         name = durability_class(survived)
         if self._form == "json":
@@ -90,7 +90,7 @@ class DurabilityKeeper:
         return 0 if is_read else exit_code.UNDECIDED
 
     def _strike(self, document: TrialDocument) -> None:
-        """Cause the fault at a random moment near the end of the load, if it lasts so long."""
+        """Cause the fault at a random moment near the end of the load, if it lasts that long."""
         self._has_begun.wait()
         if self._began_s is None:
             return

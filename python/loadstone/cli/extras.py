@@ -1,4 +1,4 @@
-"""Packages that not every command needs, and how to install them."""
+"""Optional packages of some commands, and how to install them."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -13,8 +13,9 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "duckdb": ("duckdb",),
     "otlp": ("opentelemetry",),
 }
-"""What the extras bring: pages and charts; scripts and tables of Arrow; certificates of hosts;
-query engines."""
+"""The modules of each extra: pages and charts; scripts and Arrow tables; host certificates; query
+engines.
+"""
 
 
 def install(extra: str) -> str:
@@ -23,18 +24,18 @@ def install(extra: str) -> str:
 
 
 def has(extra: str) -> bool:
-    """Tell whether this installation has what an extra brings."""
+    """Tell whether the packages of an extra are installed."""
     return all(importlib.util.find_spec(name) is not None for name in EXTRAS[extra])
 
 
 def extra_of(module: str) -> str | None:
-    """Return the extra that brings a module."""
+    """Return the extra that contains a module."""
     name = module.partition(".")[0]
     return next((extra for extra, names in EXTRAS.items() if name in names), None)
 
 
 def refuse_hosts() -> LoadstoneError:
-    """Return the error for a campaign with client hosts without what it takes."""
+    """Return the error for a campaign with client hosts if their extra is missing."""
     return LoadstoneError(
         f"client hosts need packages that are not installed: {', '.join(EXTRAS['hosts'])}",
         "pip install 'loadstone[hosts]' on this machine; each host needs only loadstone",
@@ -42,7 +43,7 @@ def refuse_hosts() -> LoadstoneError:
 
 
 def refuse(what: str, extra: str) -> LoadstoneError:
-    """Return the error for what this installation cannot do."""
+    """Return the error for a feature whose extra is missing."""
     return LoadstoneError(
         f"{what} needs packages that are not installed: {', '.join(EXTRAS[extra])}", install(extra)
     )

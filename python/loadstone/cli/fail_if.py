@@ -1,4 +1,4 @@
-"""`--fail-if`: a run held against thresholds, and the exit code that comes of it."""
+"""Implements `--fail-if`: checks a run against thresholds and determines the exit code."""
 
 import sys
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 CASES_SHOWN = 5
 
 CONTRADICTIONS = frozenset({"clean-up-miscounted", "AUDIT_FAILED"})
-"""The rules by which a store contradicts what it acknowledged."""
+"""Rules for stores that contradict their own acknowledgements."""
 
 
 def read_thresholds(texts: Sequence[str] | None) -> tuple["Threshold", ...]:
-    """Return what was typed as thresholds, before anything is measured."""
+    """Parse the typed thresholds, before anything is measured."""
     if not texts:
         return ()
     from loadstone.analysis.judgements.thresholds import parse_threshold
@@ -31,9 +31,9 @@ def read_thresholds(texts: Sequence[str] | None) -> tuple["Threshold", ...]:
 def check_thresholds(
     thresholds: Sequence["Threshold"], documents: Sequence["TrialDocument"]
 ) -> None:
-    """Refuse a threshold of an operation that a plan does not measure, before hours of load.
+    """Refuse thresholds of operations that a plan does not measure, before hours of load.
 
-    Which operations a script asks for is known when it has run.
+    The operations of a script are known only after it has run.
     """
     if not thresholds:
         return
@@ -54,7 +54,7 @@ def check_thresholds(
 def judge_all(thresholds: Sequence["Threshold"], findings: "Findings | None") -> int:
     """Print the cases that crossed a threshold, and return the exit code.
 
-    A threshold that cannot be decided is an error: it must not pass for a good run.
+    A threshold that cannot be decided is an error: the run must not pass.
     """
     from loadstone.analysis.judgements.thresholds import judge
 
@@ -78,7 +78,7 @@ def judge_all(thresholds: Sequence["Threshold"], findings: "Findings | None") ->
                 _say(f"{word}: and {len(outcomes_of_kind) - CASES_SHOWN} cases more")
             if outcomes_of_kind:
                 codes.add(code)
-    # A case that is too slow takes precedence over one that cannot be decided.
+    # A slow case takes precedence over an undecided one.
     return max(codes)
 
 
@@ -123,7 +123,7 @@ def judge_standing(findings: "Findings", *, are_failures_expected: bool) -> int:
 
 
 def has_failed_outside(findings: "Findings") -> bool:
-    """Tell, and print, whether requests failed while no fault was under way."""
+    """Tell, and print, whether requests failed while no fault was active."""
     failed = [finding for finding in findings.findings if finding.rule == "failed-outside-faults"]
     for finding in failed[:CASES_SHOWN]:
         _say(f"error: {finding.statement}")

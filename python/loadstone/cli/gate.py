@@ -1,4 +1,4 @@
-"""A gate beside its run: after each block it says how it stands, and at the end it answers."""
+"""Runs a gate beside its run: prints its state after each block, and its answer at the end."""
 
 import contextlib
 import sys
@@ -40,7 +40,7 @@ CODES: Mapping[Outcome, int] = {
 
 
 class GateKeeper:
-    """Asks at each look whether the new arm of a run is no worse than its base."""
+    """Decides at each interim look whether the new arm of a run is no worse than its base."""
 
     is_resumable = True
 
@@ -59,7 +59,7 @@ class GateKeeper:
         self._look: GateAnswer | None = None
 
     def announce(self) -> None:
-        """Say before the start what the gate can tell, and how often it is wrong."""
+        """Print before the start what the gate can decide, and its error rates."""
         rules = self._rules
         if self._is_quiet:
             return
@@ -71,7 +71,7 @@ class GateKeeper:
         )
 
     def watch(self, event: Event) -> None:
-        """Note which trials a block consists of, and when the first began."""
+        """Record which trials form a block, and when the first began."""
         match event:
             case TrialStarted() if self._began_s is None:
                 self._began_s = time.monotonic()
@@ -79,12 +79,13 @@ class GateKeeper:
                 self._ended.append(document["id"])
 
     def decide(self, folder: Path, blocks: int) -> bool:
-        """Say how the gate stands; return whether a look decided it."""
+        """Print the gate's state; return whether this look decided it."""
         self._blocks_passed += 1
         is_look = blocks in self._rules.looks
         if self._is_quiet and not is_look:
             return False
-        # All records are read at looks alone: after each block that would outgrow the block.
+        # Records are read only at looks: reading all after each block would take longer than a
+        # block.
         if self._so_far is None or is_look:
             self._so_far = SoFar(read_run(folder))
         else:
@@ -99,9 +100,9 @@ class GateKeeper:
         return gate.outcome in ("no worse", "worse") or any(self._failed(self._so_far.run).values())
 
     def conclude(self, folder: Path, end: RunEnd) -> int:
-        """Print the answer, keep it in the run folder, and return its exit code.
+        """Print the answer, store it in the run folder, and return its exit code.
 
-        Of a run that was interrupted, it is what the whole blocks until then say.
+        For an interrupted run, the answer covers the blocks completed until then.
         """
         run = read_run(folder)
         facts = self._facts(run)
@@ -110,7 +111,7 @@ class GateKeeper:
         sys.stdout.flush()
         if end.state == "interrupted":
             return exit_code.FAILED if end.is_cut_unasked else exit_code.INTERRUPTED
-        # The first answer stands: the rules of a later call may be others.
+        # The first answer is kept, because a later build may apply other rules.
         if end.state == "finished" and not (folder / ANSWER).exists():
             durable.write_file(folder, ANSWER, reports.to_json(gate, facts).encode())
         if end.state == "failed" or any(facts.failed.values()):
@@ -122,7 +123,7 @@ class GateKeeper:
         return CODES[gate.outcome] or (exit_code.LEFT if left else 0)
 
     def _block_ns(self) -> int:
-        """Return how long a block of this session takes."""
+        """Return the mean duration of a block in this session, in nanoseconds."""
         assert self._began_s is not None, "a block has trials"
         return round((time.monotonic() - self._began_s) * 1e9) // self._blocks_passed
 
@@ -149,9 +150,9 @@ class GateKeeper:
 
 
 class SoFar:
-    """What is known of a run that goes on: its account grows by the trials that have ended.
+    """The account of a running run, extended by each trial that ends.
 
-    Quantiles for which only many trials together have the requests do not grow.
+    Quantiles that need the requests of many trials together are not updated.
     """
 
     def __init__(self, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""The hosts that a campaign names, for the time of a run: none, or agents that join it."""
+"""Joins the agents of a campaign's hosts for the duration of a run."""
 
 import contextlib
 import signal
@@ -26,7 +26,7 @@ class Joined:
 
 @contextlib.contextmanager
 def joined(campaign: Campaign, plan: Plan) -> Iterator[Joined]:
-    """Have the agents of a campaign's hosts join, and leave at the end."""
+    """Start the agents of a campaign's hosts, wait until they join, and dismiss them at the end."""
     if campaign.hosts is None:
         yield Joined(table=EXECUTORS)
         return
@@ -46,10 +46,10 @@ def joined(campaign: Campaign, plan: Plan) -> Iterator[Joined]:
 
 @contextlib.contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Let the signals that end this process end it as Ctrl-C does.
+    """Handle termination signals in the same way as Ctrl-C.
 
-    Agents, what started them, and invitations must not be left behind. A signal that was turned
-    off when we started, as nohup does, stays off.
+    Otherwise agents, their launchers and invitations would be left behind. Signals that were
+    ignored at start-up, as with nohup, stay ignored.
     """
     is_main = threading.current_thread() is threading.main_thread()
     unset = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_DFL]

@@ -1,4 +1,4 @@
-"""The machines that a campaign names: asked and probed, with a word on the screen meanwhile."""
+"""Surveys and probes the machines that a campaign names, and prints progress."""
 
 import sys
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ def _probe(
 
 
 def expected_s(nodes: Mapping[str, Node]) -> float:
-    """Return how long the probes of all nodes measure."""
+    """Return the total duration of all nodes' probes in seconds."""
     storage = (
         node_probes.expected_s(probe)
         for node in nodes.values()

@@ -1,4 +1,4 @@
-"""The lists of objects that others wrote: planning makes them, and the run keeps them."""
+"""Lists of objects that others wrote: planning makes them, and the run folder keeps them."""
 
 import contextlib
 import tempfile
@@ -31,7 +31,7 @@ class _Progress:
 
 @contextlib.contextmanager
 def making_lists(campaign: Campaign, run_folder: Path | None = None) -> Iterator[ListMaker]:
-    """Yield a maker of a campaign's lists. Its files are deleted unless a run keeps them.
+    """Yield a maker of a campaign's lists; its files are deleted unless a run keeps them.
 
     A resumed run has its lists in its folder.
     """
@@ -42,7 +42,7 @@ def making_lists(campaign: Campaign, run_folder: Path | None = None) -> Iterator
 
 
 def keep_lists(lists: ListMaker, folder: Path, writer: RunWriter) -> None:
-    """Copy the lists of a plan into the run folder, and record where they came from."""
+    """Copy the lists of a plan into the run folder, and record their source."""
     keep_files(lists.folder, folder)
     if lists.documents:
         writer.amend({"lists": lists.documents})
@@ -50,7 +50,7 @@ def keep_lists(lists: ListMaker, folder: Path, writer: RunWriter) -> None:
 
 
 def warn_of_cuts(lists: ListMaker) -> None:
-    """Warn about stores that hold more objects than are read."""
+    """Warn about stores with more objects than the lists hold."""
     for document in lists.documents:
         if document["is_cut"]:
             say(

@@ -1,4 +1,4 @@
-"""From a run folder to a report on the screen or in a file."""
+"""Makes a report from a run folder, for the screen or a file."""
 
 import os
 import re
@@ -34,7 +34,7 @@ COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def find_report(name: str) -> Report:
-    """Return the report of this name, which this installation can make."""
+    """Return the report with this name; raise InputError if this installation lacks it."""
     reports = {report.name: report for report in REPORTS.values()}
     if name not in reports:
         raise InputError.of_value(name, f"a report: {', '.join(reports)}", nearest(name, reports))
@@ -88,7 +88,7 @@ def on_screen(options: Options, *, is_terminal: bool) -> Options:
 
 
 def find_layout(table: str) -> Layout:
-    """Return a layout of tables by its name; a report that needs none imports none."""
+    """Return a table layout by name; the import is skipped for reports without one."""
     from loadstone import published
 
     return published.find_layout(table)

@@ -24,9 +24,9 @@ DELETES = frozenset({"delete", "bulk_delete"})
 
 
 def reused_by(campaign: Campaign, run: str | None = None) -> dict[str, Reused]:
-    """Return the run that each target names, with what is there of it.
+    """Return the run that each target names, with the datasets that it kept.
 
-    What `run` itself has deleted of it is no reason not to go on with that.
+    Objects that `run` itself has deleted do not prevent resuming it.
     """
     return {
         name: find(target.reuse, run)
@@ -36,7 +36,7 @@ def reused_by(campaign: Campaign, run: str | None = None) -> dict[str, Reused]:
 
 
 def note_deletes(campaign: Campaign, plan: Plan) -> None:
-    """Note in reused runs that this run is about to delete the objects that they kept.
+    """Record in reused runs that this run is about to delete their kept objects.
 
     This precedes the deletes: a run without some of its objects is neither resumed nor reused.
     """
@@ -104,7 +104,7 @@ def find(name: str, run: str | None = None) -> Reused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetFlags:
-    """A dataset as bench takes it from flags; None is what several datasets do not have alike."""
+    """A dataset as flags of bench; None where several datasets differ."""
 
     count: int | None = None
     size: int | None = None

@@ -1,4 +1,4 @@
-"""The scripts of a campaign: planning makes them in a temporary folder, the run keeps them."""
+"""Scripts of a campaign: planning makes them in a temporary folder, the run folder keeps them."""
 
 import contextlib
 import shutil
@@ -24,7 +24,7 @@ LOOKED_EVERY = 65_536
 
 
 class CampaignScripts:
-    """Makes scripts when a plan asks for the first, and hands their files to a run folder."""
+    """Makes scripts when a plan requests the first, and copies their files to a run folder."""
 
     def __init__(self, folder: Path, beside: Path) -> None:
         """Use `making_scripts`."""
@@ -32,9 +32,9 @@ class CampaignScripts:
         self._maker: ScriptMaker | None = None
 
     def __call__(self, wanted: WantedScript) -> PlannedScript:
-        """Return what planning must know of a script."""
+        """Return the planner's facts about a script."""
         if self._maker is None:
-            # It imports Parquet, which campaigns without scripts do not need.
+            # Imports Parquet, which campaigns without scripts do not need.
             from loadstone.script.planned import ScriptMaker
 
             self._maker = ScriptMaker(self._folder, beside=self._beside, watch=watched)
@@ -42,18 +42,18 @@ class CampaignScripts:
 
     @property
     def origins(self) -> dict[str, ScriptOrigin]:
-        """Where scripts came from that are traces, by the SHA-256 of their measured requests."""
+        """The sources of scripts that are traces, by the SHA-256 of their measured requests."""
         return {} if self._maker is None else self._maker.origins
 
     def keep_in(self, run_folder: Path) -> None:
-        """Copy the files into a run folder; those that it has already are the same."""
+        """Copy the files into a run folder; files that it already has are identical."""
         if self._maker is None:
             return
         keep_files(self._maker.folder, run_folder)
 
 
 def keep_files(made: Path, run_folder: Path) -> None:
-    """Copy the files of a folder, if it is there, into one of its name in a run folder."""
+    """Copy a folder's files, if it exists, into the folder with the same name in a run folder."""
     for file in sorted(made.iterdir()) if made.exists() else ():
         make_folder_in(run_folder, made.name)
         name = f"{made.name}/{file.name}"
@@ -78,7 +78,7 @@ def watched(actions: "Iterator[Action]", name: str) -> "Iterator[Action]":
 
 @contextlib.contextmanager
 def making_scripts(campaign: Campaign) -> Iterator[CampaignScripts]:
-    """Yield a maker of a campaign's scripts. Its files are deleted unless a run keeps them."""
+    """Yield a maker of a campaign's scripts; its files are deleted unless a run keeps them."""
     beside = Path(campaign.source.origin).parent
     with tempfile.TemporaryDirectory(prefix="loadstone-scripts-") as folder:
         yield CampaignScripts(Path(folder), beside)

@@ -1,4 +1,4 @@
-"""A campaign from its plan to its report: what run, bench and demo have in common."""
+"""Runs a campaign from its plan to its report, for the commands run, bench, ab, audit and demo."""
 
 import contextlib
 import datetime
@@ -54,30 +54,30 @@ REMAINS_SHOWN = 8
 
 
 class Keeper(Protocol):
-    """Receives all events of a run and decides what follows from it, such as a gate's answer."""
+    """Receives all events of a run and acts on them, such as a gate that computes its answer."""
 
     is_resumable: bool
-    """Whether the command that began the run can resume it by --resume."""
-    shows_trials: bool  # else the keeper itself says how far the run is
+    """Whether the command that began the run can resume it with --resume."""
+    shows_trials: bool  # if False, the keeper prints the progress itself
 
     def watch(self, event: Event) -> None:
-        """Take an event; the run waits until this returns."""
+        """Process an event; the run waits until this returns."""
 
     def decide(self, folder: Path, blocks: int) -> bool:
-        """Return whether no blocks are needed after so many."""
+        """Return whether the run may end after this many blocks."""
 
     def conclude(self, folder: Path, end: runner.RunEnd) -> int:
-        """Print the answer, and return the exit code."""
+        """Print the answer and return the exit code."""
 
 
 class LiveMetrics(NamedTuple):
-    """Where a run's metrics go while its load goes on: an address to serve at, a URL to push to."""
+    """Destinations of live metrics: an address to serve them at, a URL to push them to."""
 
     listen: str | None = None
     push: str | None = None
 
     def check(self) -> None:
-        """Refuse what cannot be done, and a URL with a secret, before a run folder is made."""
+        """Refuse unusable destinations and a URL with a secret, before a run folder is made."""
         if self.push is not None:
             http_url(self.push)
             if not extras.has("otlp"):
@@ -92,7 +92,7 @@ NO_METRICS = LiveMetrics()
 
 
 def default_folder(name: str) -> Path:
-    """Return a run folder that sorts by time and does not exist yet."""
+    """Return a new run folder whose name sorts by time."""
     now = datetime.datetime.now(datetime.UTC)
     return Path("runs") / f"{now:%Y-%m-%dT%H%M%S}-{name}-{uuid.uuid4().hex[:4]}"
 
@@ -115,12 +115,10 @@ def measure(
 ) -> int:
     """Run a campaign into a folder, print its report, and return the exit code.
 
-    `with_page` puts report.html into the folder before. A `gate` may end the run, and answers.
-
-    The manifest keeps the campaign's `text`. Its `file` is what resumes it, if it came from one;
-    "-" is standard input.
+    `with_page` first writes report.html into the folder. A `gate` may end the run early. The
+    manifest stores the campaign's `text`. `file` is needed to resume; "-" is standard input.
     """
-    # A wrong name is refused before hours of load, not after.
+    # A wrong report name is refused before hours of load instead of after them.
     from loadstone.cli.reporting import find_report
     from loadstone.cli.screen.progress import make_view
 
@@ -148,7 +146,7 @@ def measure(
             plan = _checked_plan(campaign, allow_commands, makers)
             fail_if.check_thresholds(thresholds, plan.documents())
             group = _limited(campaign, plan.run, folder, stack)
-            # A host that is not there leaves no folder behind.
+            # Hosts join first, so that an unreachable host leaves no run folder behind.
             hosts = stack.enter_context(load_hosts.joined(campaign, plan))
             writer = stack.enter_context(_begin(campaign, plan, folder, text, command))
         _keep_inputs(scripts, lists, folder, writer)
@@ -165,7 +163,7 @@ def measure(
                 decide=None if gate is None else functools.partial(gate.decide, folder),
             )  # fmt: skip
         except BaseException:
-            # The reason for the stop may also keep the folder from being read.
+            # The folder may be unreadable for the same reason that stopped the run.
             with contextlib.suppress(LoadstoneError):
                 _print_left(folder, file, command, gate)
             raise
@@ -185,7 +183,7 @@ def measure(
         return exit_code.FAILED
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
-    # The answer is last: whatever else is printed must not push it off the screen.
+    # The answer is printed last, so that other output does not scroll it off the screen.
     sys.stderr.flush()
     if gate is not None:
         return gate.conclude(folder, end)
@@ -228,7 +226,7 @@ def _interrupted(
     command: str | None,
     gate: Keeper | None,
 ) -> int:
-    """Print what a stopped run left and how to resume it; return the exit code."""
+    """Print the remains of a stopped run and how to resume it; return the exit code."""
     _print_left(folder, file, command, gate)
     sys.stderr.flush()
     if gate is not None:
@@ -239,7 +237,7 @@ def _interrupted(
 
 
 def _print_left(folder: Path, file: Path | None, command: str | None, gate: Keeper | None) -> None:
-    """Print what a run that ended early left, and how to resume a campaign or a gate."""
+    """Print the remains of a run that ended early, and how to resume a campaign or a gate."""
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
     if file is not None or (gate is not None and gate.is_resumable):
@@ -252,7 +250,7 @@ def _print_left(folder: Path, file: Path | None, command: str | None, gate: Keep
 def _resuming(command: str | None, file: Path | None, folder: Path) -> str:
     """Return the command that resumes a run: as typed, because its --set values must not change."""
     words = shlex.split(command) if command else ["loadstone", "run", str(file)]
-    # What follows the workload of a gate is the workload's.
+    # Options after a gate's workload belong to the workload.
     at = len(words) if file is not None else words.index("ab") + 1
     is_named = any(word.startswith(("-o", "--out")) for word in words)
     options = [] if is_named else ["-o", str(folder)]
@@ -261,7 +259,7 @@ def _resuming(command: str | None, file: Path | None, folder: Path) -> str:
 
 
 def _is_discarded(end: runner.RunEnd, writer: RunWriter) -> bool:
-    """Remove an empty run folder; that of a campaign is kept, because its run can be resumed."""
+    """Remove an empty run folder unless it belongs to a campaign, whose run can be resumed."""
     is_refused = bool(end.problems) and end.state != "interrupted"
     return is_refused and writer.discard_if_empty()
 
@@ -269,7 +267,7 @@ def _is_discarded(end: runner.RunEnd, writer: RunWriter) -> bool:
 def _limited(
     campaign: Campaign, run: str, folder: Path, stack: contextlib.ExitStack
 ) -> MemoryGroup | None:
-    """Put this process under the campaign's limits; None where it has none."""
+    """Apply the campaign's limits to this process; None if there are none."""
     limit_bytes = campaign.limits.memory_bytes
     if limit_bytes is None:
         return None
@@ -289,13 +287,13 @@ def _checked_plan(campaign: Campaign, allow_commands: bool, makers: tuple[Script
         stores=store_sizes(campaign), lists=lists, payload_files=PayloadFiles(campaign),
     )  # fmt: skip
     check_documents(plan)
-    # Client hosts have their own environment, and say by themselves what they lack.
+    # Client hosts have their own environment, and report missing variables themselves.
     is_looked_up_here = campaign.hosts is None or campaign.hosts.sends_secrets
     for absent in absent_secrets(plan) if is_looked_up_here else ():
         raise absent
     check_programs(plan.ceilings, plan.hooks)
     consent.ask(plan, campaign.hosts, is_allowed=allow_commands)
-    # Limits of this host bind its own load only.
+    # Limits of this host apply only to load that it makes itself.
     for worry in host_limits.check(plan) if campaign.hosts is None else ():
         say(f"warning: {worry.text}\nhint: {worry.hint}")
     tell_of_locks(plan)
@@ -303,7 +301,7 @@ def _checked_plan(campaign: Campaign, allow_commands: bool, makers: tuple[Script
 
 
 def tell_of_locks(plan: Plan, stream: TextIO | None = None) -> None:
-    """Say on which targets objects will be locked, and how they are removed."""
+    """Print on which targets objects will be locked, and how they are removed."""
     retentions = {
         document["target"]["name"]: document["target"].get("settings", {}).get("retention_s")
         for document in plan.documents()
@@ -318,7 +316,7 @@ def tell_of_locks(plan: Plan, stream: TextIO | None = None) -> None:
 
 
 def _print_remains(folder: Path) -> None:
-    """Print what is left on the targets, or may be, and the command that removes it."""
+    """Print the data that is, or may be, left on the targets, and the command that removes it."""
     left = what_is_left(folder)
     for dataset in left[:REMAINS_SHOWN]:
         text = "; ".join((f"not cleaned up: {dataset.describe()}", *dataset.reasons))
@@ -338,13 +336,13 @@ def _exit_code(
     *,
     is_left: bool,
 ) -> int:
-    """Return the exit code of the worst problem; data that is left does not void results."""
+    """Return the exit code of the worst problem; remaining data does not void results."""
     code = fail_if.judge_all(thresholds, findings) if thresholds else 0
     left = [problem for problem in end.problems if isinstance(problem, LeftBehindError)]
     if len(left) < len(end.problems):
         return exit_code.FAILED
-    # A threshold of failures says how many are too many; without one, any is, but for those in the
-    # time of a fault.
+    # With a threshold of failures, that threshold decides; otherwise any failure outside faults
+    # counts.
     is_bounded = any(threshold.metric == "failures" for threshold in thresholds)
     is_judged = campaign.expect.failures or bool(campaign.faults) or is_bounded
     if not code and end.failed_requests and not is_judged:
@@ -357,7 +355,7 @@ def _exit_code(
 
 
 def _is_left(folder: Path, campaign: Campaign) -> bool:
-    """Tell whether the clean-up of a run left something behind that no later clean-up removed."""
+    """Tell whether a run's clean-up left data that no later clean-up removed."""
     is_cleaned = bool(read_manifest(folder).get("cleaned"))
     return not campaign.keep_data and not is_cleaned and bool(what_is_left(folder))
 
@@ -387,7 +385,7 @@ def _finished(
 
 
 def _changes(campaign: Campaign, manifest: Manifest, folder: Path) -> dict[str, Change]:
-    """Return changes in how a run is judged and shown; refuse others: two runs in one folder."""
+    """Return changes in how a run is judged and shown; refuse others, which would mix two runs."""
     before = manifest.get("campaign")
     changed = changes(before, campaign) if before is not None else {}
     wrong = [key for key in changed if key not in RECORDED]
@@ -404,7 +402,9 @@ def _changes(campaign: Campaign, manifest: Manifest, folder: Path) -> dict[str, 
 
 
 def _amended(campaign: Campaign, manifest: Manifest, folder: Path, text: str | None) -> Manifest:
-    """Return the manifest's changes if the campaign's file has changed: both texts, with a time."""
+    """Return the manifest's new fields if the campaign's file has changed: both texts, with a
+    time.
+    """
     changed = _changes(campaign, manifest, folder)
     before = manifest.get("campaign_file")
     if not changed and (text is None or text == before):
@@ -442,7 +442,7 @@ def _begin(
 def _keep_inputs(
     scripts: CampaignScripts, lists: "ListMaker", folder: Path, writer: RunWriter
 ) -> None:
-    """Keep a run's scripts and lists of objects in its folder, and say where they came from."""
+    """Store a run's scripts and object lists in its folder, with their sources."""
     scripts.keep_in(folder)
     keep_lists(lists, folder, writer)
     if scripts.origins:
@@ -486,7 +486,7 @@ def _take_up(
     allow_commands: bool,
     makers: tuple[Scripts, Lists],
 ) -> tuple[RunWriter, Plan]:
-    """Return the writer of an interrupted run, and what is left of its plan."""
+    """Return the writer of an interrupted run, and the rest of its plan."""
     before = read_manifest(folder)
     _changes(campaign, before, folder)
     scripts, lists = makers
@@ -496,7 +496,7 @@ def _take_up(
         reused=reused_by(campaign, before["run"]),
         starts=before.get("starts", 1),
         scripts=scripts,
-        # Their sizes before this run wrote to them, so that the resumed plan is the same.
+        # The sizes from before the run wrote to the stores, so that the resumed plan is the same.
         stores={name: StoreSize(**size) for name, size in before.get("stores", {}).items()},
         lists=lists,
         payload_files=PayloadFiles(campaign, before["plan"]),
@@ -514,7 +514,7 @@ def _take_up(
         _refuse_others(folder, "trial", planned, plan.documents())
         _refuse_others(folder, "ceiling", ceilings, [ceiling.document for ceiling in plan.ceilings])
         check_programs(plan.ceilings, plan.hooks)
-        # A search that has ended is not repeated.
+        # A finished search is not repeated.
         searched = writer.manifest.get("searches", {}).keys()
         remaining = resume_plan(plan, writer.finished | searched)
         resumed = [*writer.manifest.get("resumed", ()), _resumption(writer.manifest)]
@@ -560,7 +560,7 @@ def _resumption(manifest: Manifest) -> Resumption:
 def _plan_with(planned: Sequence[TrialDocument], remaining: Plan) -> list[TrialDocument]:
     """Return the plan with the repairs of this resumption at its end.
 
-    A repair of an earlier resumption that was interrupted itself gives its number to a new one.
+    A repair left by an earlier interrupted resumption passes its number on to a new one.
     """
     documents = {document["id"]: document for document in planned}
     documents |= {document["id"]: document for document in remaining.documents()}
@@ -568,7 +568,7 @@ def _plan_with(planned: Sequence[TrialDocument], remaining: Plan) -> list[TrialD
 
 
 def _observe(record: Record, goal: Goal) -> Observation:
-    """Return the observation that a search needs of a record: execution concludes nothing."""
+    """Return the observation that a search needs from a record; execution itself judges nothing."""
     from loadstone.analysis.limits.searches import observe
 
     return observe(record, goal)

@@ -1,4 +1,4 @@
-"""The sizes of the stores that a campaign fills: asked before its plan is made."""
+"""Asks the stores that a campaign fills for their sizes, before planning."""
 
 from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.planning.case import cases_of
@@ -29,6 +29,6 @@ def store_sizes(campaign: Campaign) -> dict[str, StoreSize]:
 
 
 def _names_no_fill(campaign: Campaign) -> bool:
-    """Tell whether no workload is about levels: cases are many, and made once more for this."""
+    """Tell whether no workload has fill levels, which is cheaper than generating all cases."""
     workloads = (campaign, *campaign.workloads)
     return not any(workload.fill is not None or "fill" in workload.sweep for workload in workloads)

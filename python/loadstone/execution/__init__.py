@@ -1,1 +1,1 @@
-"""A plan in, a run out: runs, watches and records trials in order. Nothing is judged here."""
+"""Runs a plan: executes its trials in order, observes and records them. Nothing is judged here."""

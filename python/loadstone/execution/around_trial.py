@@ -1,4 +1,4 @@
-"""Activities beside a trial: its hooks, and the observation of its target."""
+"""Runs a trial's hooks and observes its target while the load runs."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ class AroundTrial:
         arms: ArmServers,
         host_state: HostState | None,
     ) -> None:
-        """`host_state` is what was seen of this host before the trial."""
+        """`host_state` is the state of this host observed before the trial."""
         self.host_state = host_state
         self.target_state: dict[str, TargetState] = {}
         self._document = document
@@ -41,7 +41,7 @@ class AroundTrial:
 
     @property
     def problem(self) -> LoadstoneError | None:
-        """The failure of a hook that was to stop the run."""
+        """The failure of a hook that stops the run."""
         return self._timed.problem
 
     @property
@@ -55,23 +55,23 @@ class AroundTrial:
         self._exporters.take()
 
     def look_after(self) -> None:
-        """See how the trial left the target."""
+        """Record the state of the target after the trial."""
         self._look("after")
 
     def start(self, stop: Callable[[], None]) -> None:
-        """Begin with the load; `stop` ends it."""
+        """Start with the load; `stop` ends the load."""
         self._timed.start(stop)
 
     def note(self, elapsed_ns: int) -> None:
-        """Record how long the load has been running."""
+        """Record how long the load has been running, in nanoseconds."""
         self._timed.note(elapsed_ns)
 
     def finish(self) -> None:
-        """End with the load."""
+        """Stop with the load."""
         self._timed.finish()
 
     def take(self) -> list[Table]:
-        """Return what was read of the target since the last call."""
+        """Return the target's readings since the last call."""
         batches = self._exporters.take()
         for batch in batches:
             self._readings.count(batch)

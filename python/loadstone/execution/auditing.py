@@ -1,6 +1,6 @@
-"""Audits of a run that has ended: its kept objects are read back against its ledgers.
+"""Audits a finished run: reads its kept objects back and compares them with its ledgers.
 
-The folder may be a stranger's, or have been edited.
+The folder is not trusted: it may come from a stranger or have been edited.
 """
 
 import json
@@ -39,11 +39,11 @@ NEEDED: Final = (
 )
 """Keys of a trial document that its audit needs."""
 UNREACHED_MIN: Final = 2
-"""So many requests without an answer, and none with one: the others would wait in vain, too."""
+"""If this many requests got no response, and none got one, the audit gives up."""
 
 
 def audits_of(folder: Path, sample: int | None) -> list[TrialDocument]:
-    """Return a trial for each dataset of a run that kept ledgers and that may still be there."""
+    """Return one trial for each dataset that has ledgers and may still exist."""
     plan = read_manifest(folder)["plan"]
     for trial in plan:
         _check(folder, trial, trial, ("phase", "target.name"))
@@ -71,9 +71,9 @@ def _check(
 
 
 def _refuse_altered(folder: Path, trial: TrialDocument) -> None:
-    """Refuse a ledger that is not the one of which the trial's record has the digest.
+    """Refuse a ledger whose digest differs from that in the trial's record.
 
-    Of one that was cut off there is no record; its frames say by themselves where they end.
+    An interrupted trial has no record; its ledger's frames mark their own end.
     """
     record = folder / TRIALS / (trial["id"] + RECORD_SUFFIX)
     if not record.exists():
@@ -89,7 +89,7 @@ def _refuse_altered(folder: Path, trial: TrialDocument) -> None:
 
 
 def audit(document: TrialDocument, folder: Path, interrupt: Interrupt) -> Summary:
-    """Read a dataset back, and keep the answer in the run folder unless it was stopped."""
+    """Read a dataset back, and store the result in the run folder unless it was stopped."""
     control = _loadgen.Control()
     interrupt.on_ask(control.stop)
     outcomes: Counter[str] = Counter()

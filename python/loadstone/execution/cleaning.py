@@ -1,4 +1,4 @@
-"""Removes a run's data from its targets: the clean-up trials that the run did not reach."""
+"""Removes a run's data from its targets, by running its remaining clean-up trials."""
 
 import json
 from pathlib import Path
@@ -16,12 +16,14 @@ from loadstone.results.intents import Intents, intended
 from loadstone.results.named_files import located
 from loadstone.results.store import read_begun, read_manifest
 
-# The setting by which a clean-up deletes versions too.
+# The setting that makes a clean-up delete versions, too.
 VERSIONS: Final = "delete_versions"
 
 
 def what_is_left(folder: Path) -> list[Remains]:
-    """Return what a run may have left on its targets; the data of arms went with their servers."""
+    """Return what a run may have left on its targets; the data of arms was deleted with their
+    servers.
+    """
     manifest = read_manifest(folder)
     arms = (manifest.get("campaign") or {}).get("arms") or {}
     left = remains(manifest["plan"], begun(folder), read_drivers(None))
@@ -29,21 +31,21 @@ def what_is_left(folder: Path) -> list[Remains]:
 
 
 def unknown(folder: Path) -> list[str]:
-    """Return the drivers of a run that this build cannot remove anything with."""
+    """Return the drivers of a run that this build lacks, so that it cannot remove their data."""
     return unknown_drivers(read_manifest(folder)["plan"], read_drivers(None))
 
 
 def begun(folder: Path) -> dict[str, Summary]:
-    """Return the summaries of the trials that may have asked something of their targets."""
+    """Return the summaries of the trials that may have sent requests to their targets."""
     planned = (trial["id"] for trial in read_manifest(folder)["plan"])
     unread: dict[str, Summary] = {name: {} for name in intended(folder, planned)}
     return unread | read_begun(folder)
 
 
 def remove(remains: Remains, folder: Path, interrupt: Interrupt, *, with_versions: bool) -> Summary:
-    """Delete a dataset and its buckets, and return an account of that.
+    """Delete a dataset and its buckets, and return a summary.
 
-    `with_versions` deletes all versions of what the run wrote, where the driver knows versions.
+    `with_versions` deletes all versions of what the run wrote, if the driver supports versions.
     """
     document = Intents(folder).adopted(remains.clean_up)
     if kind_of(document) == QUERIES:

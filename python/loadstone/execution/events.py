@@ -14,14 +14,14 @@ from loadstone.results.hook_log import HookEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPlanned:
-    """The next start of the schedule has its trials."""
+    """The trials of the schedule's next start have been planned."""
 
     trials: Sequence[PlannedTrial]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStarted:
-    """A trial begins; `number` counts from 1 the trials of this session."""
+    """A trial begins; `number` counts the trials of this session from 1."""
 
     document: TrialDocument
     number: int
@@ -37,7 +37,7 @@ class TrialProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostNews:
-    """News about client hosts during a trial: one was lost, or is waited for."""
+    """News about client hosts during a trial: one was lost, or the trial waits for one."""
 
     document: TrialDocument
     text: str
@@ -46,7 +46,7 @@ class HostNews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRetried:
-    """A request outside the measurement is sent again after a temporary answer."""
+    """A request outside the measurement is retried after a temporary error."""
 
     document: TrialDocument
     text: str
@@ -62,7 +62,7 @@ class TrialEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFailed:
-    """A trial could not begin, because its target could not be used."""
+    """A trial could not begin because its target was unusable."""
 
     document: TrialDocument
     reason: str
@@ -70,7 +70,7 @@ class TrialFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSkipped:
-    """A trial was not tried, because its target had failed before."""
+    """A trial was skipped because its target had failed before."""
 
     document: TrialDocument
     reason: str
@@ -78,7 +78,7 @@ class TrialSkipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resting:
-    """The run waits, with `seconds` left; emitted several times a second."""
+    """The run pauses, with `seconds` left; emitted several times a second."""
 
     seconds: float
     why: str
@@ -86,7 +86,7 @@ class Resting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingStarted:
-    """A ceiling begins to be measured."""
+    """The measurement of a ceiling begins."""
 
     document: CeilingDocument
 
@@ -119,14 +119,14 @@ class CeilingFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardStarted:
-    """The card of a target is begun."""
+    """The measurement of a target's card begins."""
 
     target: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardMade:
-    """The card of a target is complete, and in the manifest."""
+    """The card of a target is complete, and stored in the manifest."""
 
     card: Card
 
@@ -141,7 +141,7 @@ class CardFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEnded:
-    """A command of the campaign's own was run; `entry` is its line in the log of hooks."""
+    """A command of the campaign has ended; `entry` is its line in the log of hooks."""
 
     entry: HookEntry
 

@@ -1,4 +1,4 @@
-"""Executors: each runs the trials of one kind; and the parts that all of them share."""
+"""Executors, each of which runs the trials of one kind, and the code that they share."""
 
 import datetime
 import socket
@@ -35,7 +35,7 @@ class Output:
         around: AroundTrial,
     ) -> None:
         """Use `run_trial`."""
-        # Hosts that make the load probe themselves: readings of this host would not describe them.
+        # Client hosts have their own probes: readings of this host would not describe them.
         self.collector = Collector({}) if document.get("hosts") else Collector()
         self._document = document
         self._folder = writer.path
@@ -47,13 +47,15 @@ class Output:
         self._has_begun = False
 
     def begin(self, stop: Callable[[], None]) -> None:
-        """Note that load begins; `stop` ends it early, and may be called from another thread."""
+        """Record the start of the load; `stop` ends it early, and may be called from another
+        thread.
+        """
         self._interrupt.on_ask(stop)
         self._has_begun = True
         self._around.start(stop)
 
     def take(self, event: LoadEvent) -> None:
-        """Take an event of the load generator."""
+        """Process an event of the load generator."""
         match event["kind"]:
             case "figures":
                 if event["rows"] is not None:
@@ -86,7 +88,7 @@ class Output:
 
     @property
     def is_stop_asked(self) -> bool:
-        """Whether the run is to stop: a wait before the load then ends at once."""
+        """Whether a stop was requested: a wait before the load then ends at once."""
         return self._interrupt.is_asked
 
     def host_news(self, text: str, *, is_problem: bool) -> None:
@@ -96,18 +98,18 @@ class Output:
         self._listen(HostNews(document=self._document, text=text, is_problem=is_problem))
 
     def intent(self, names: Sequence[str]) -> None:
-        """Note places that are about to be made, before they are."""
+        """Record places that are about to be created, before they are."""
         time = datetime.datetime.now(datetime.UTC).isoformat()
         note_intent(self._folder, self._document, names, time)
 
     def volume(self, volume: str) -> None:
-        """Note on which device or file system the trial claims places."""
+        """Record the device or file system on which the trial claims places."""
         time = datetime.datetime.now(datetime.UTC).isoformat()
         note_volume(self._folder, self._document, volume, time)
         self._intents.take_volume(self._document, volume)
 
     def unmade(self, names: Sequence[str]) -> None:
-        """Note which of these places are certainly not made."""
+        """Record which of these places were certainly not created."""
         time = datetime.datetime.now(datetime.UTC).isoformat()
         note_unmade(self._folder, self._document, names, time)
 
@@ -116,7 +118,7 @@ class Output:
         self._listen(RequestRetried(document=self._document, text=text))
 
     def end(self) -> None:
-        """Note that load has ended."""
+        """Record the end of the load."""
         if self._has_begun:
             self._around.finish()
 
@@ -127,7 +129,7 @@ class Output:
 
     @property
     def folder(self) -> Path:
-        """The run folder, for what trials of a kind share."""
+        """The run folder, for files that trials of a kind share."""
         return self._folder
 
     @property
@@ -137,13 +139,13 @@ class Output:
 
 
 class Executor(Protocol):
-    """Carries out the trials of one kind."""
+    """Runs the trials of one kind."""
 
     def check(self, documents: Iterable[TrialDocument]) -> None:
-        """Raise TargetError with what is wrong with documents, before a target is asked."""
+        """Raise TargetError for invalid documents, before any request to a target."""
 
     def run(self, document: TrialDocument, output: Output) -> Summary:
-        """Carry out a trial and return its summary; raise TargetError if it never began.
+        """Run a trial and return its summary; raise TargetError if it never began.
 
         Every summary has `state` ("finished", "stopped" or "interrupted"), `reason`,
         `started_unix_ns`, `ended_unix_ns`, `iterations`, `requests`, `failed` and `bytes`.
@@ -161,11 +163,11 @@ def run_trial(
     interrupt: Interrupt,
     around: AroundTrial,
 ) -> Summary:
-    """Run one trial with what goes on beside it, keep its record, and return its summary.
+    """Run one trial with its hooks and probes, store its record, and return its summary.
 
-    Raises TargetError when it never began, and leaves nothing of it then; ResultError when the
-    folder cannot be written, and HookError when a hook stopped it, with what there is left as an
-    interrupted trial.
+    Raises TargetError if the trial never began, without leaving a record; ResultError if the folder
+    cannot be written, and HookError if a hook stopped it. After these two, the data so far remains
+    as an interrupted trial.
     """
     document = writer.unwritten.with_unwritten(writer.intents.adopted(document))
     document = writer.ledgers.with_ledgers(document)
@@ -213,7 +215,7 @@ def _stop_labels(summary: Summary) -> tuple[str, ...]:
 
 
 def is_on_own_host(driver: str, settings: Mapping[str, Any]) -> bool | None:
-    """Tell whether any address of a target is one of this host's; None if it has no address."""
+    """Tell whether any address of a target belongs to this host; None if it has no address."""
     hosts = dict.fromkeys(_hosts(driver, settings))
     answers = [_is_own(host) for host in hosts]
     known = [answer for answer in answers if answer is not None]
@@ -231,14 +233,14 @@ def _hosts(driver: str, settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _lets_anything_bind() -> bool:
-    """Tell whether this host lets sockets have addresses that are not its own."""
+    """Tell whether this host lets sockets bind to addresses of other hosts."""
     names = ("ipv4", "ipv6")
     paths = (Path(f"/proc/sys/net/{name}/ip_nonlocal_bind") for name in names)
     return any(path.exists() and path.read_text().strip() == "1" for path in paths)
 
 
 def _is_own(host: str) -> bool | None:
-    """Ask the kernel: it lets a socket have an address only if that is the host's own."""
+    """Ask the kernel, which lets a socket bind only to the host's own addresses."""
     try:
         addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except OSError:

@@ -14,7 +14,7 @@ from loadstone.execution.operations import Operations
 
 
 class _Queries:
-    """The executor of queries, imported with the first of them: most runs have none."""
+    """The executor of queries, imported on first use, because most runs have none."""
 
     def __init__(self) -> None:
         self._trials: Executor | None = None
@@ -41,7 +41,7 @@ EXECUTORS: dict[str, Executor] = {"operations": Operations(), "queries": _Querie
 
 
 def executor_of(document: TrialDocument, table: Mapping[str, Executor] = EXECUTORS) -> Executor:
-    """Return what carries out a trial, or raise TargetError if nothing in a table does."""
+    """Return the executor of a trial; raise TargetError if the table has none for its kind."""
     kind = kind_of(document)
     if kind not in table:
         known = ", ".join(table)
@@ -53,7 +53,9 @@ def executor_of(document: TrialDocument, table: Mapping[str, Executor] = EXECUTO
 
 
 def check_documents(plan: Plan) -> None:
-    """Raise TargetError with what an executor finds wrong in a plan, before a target is asked."""
+    """Raise TargetError for the documents that an executor rejects, before any request to a
+    target.
+    """
     kinds: dict[str, list[TrialDocument]] = {}
     for planned in plan.trials:
         executor_of(planned.document)
@@ -65,7 +67,7 @@ def check_documents(plan: Plan) -> None:
 
 
 def absent_secrets(plan: Plan) -> Iterator[TargetError]:
-    """Yield an error for each target of a plan of which this host lacks a secret."""
+    """Yield an error for each target with a secret that this host lacks."""
     targets = {planned.document["target"]["name"]: planned.document for planned in plan.trials}
     for name, document in targets.items():
         target = document["target"]

@@ -1,4 +1,4 @@
-"""Faults of a target by the user's commands, and the server that one of them starts."""
+"""Causes faults of a target by the user's commands, and runs the server that one of them starts."""
 
 import os
 import time
@@ -14,9 +14,9 @@ from loadstone.execution.programs.answers import answer_of
 from loadstone.execution.programs.program import POLL_S, Ended, Guard, Program, run_programs
 
 COMMAND_S: Final = 120.0
-"""The longest that a command may take."""
+"""The longest time that a command may take, in seconds."""
 READY_S: Final = 60.0
-"""The longest until a server answers that was started."""
+"""The longest time until a started server responds, in seconds."""
 LINES_SHOWN: Final = 3
 KILL, START = "kill", "start"
 
@@ -25,7 +25,7 @@ class FaultCommands:
     """Commands that act on a target, by the name of the action, split into words.
 
     A start command that stays in the foreground is the server itself: it is started at once if
-    nothing answers at `ready`, killed where there is no command that does, and ended with us.
+    nothing responds at `ready`, killed if there is no kill command, and stopped with this process.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class FaultCommands:
         return {name: partial(self.run, name) for name in names}
 
     def words_of(self, name: str) -> list[str]:
-        """Return the command that does something, as a record names it."""
+        """Return the command of an action, for records."""
         if name in self._commands or self._server is None:
             return list(self._commands.get(name, ()))
         return ["kill", "-s", "KILL", "--", f"-{self._server.pid}"]
 
     def run(self, name: str) -> None:
-        """Do something to the target; a start returns once the server answers."""
+        """Run an action; a start returns once the server responds."""
         if name == START:
             self._start()
             return
@@ -92,17 +92,17 @@ class FaultCommands:
 
     def _start(self) -> None:
         if self._server is not None:
-            # The fault may have ended it; if it has not, two would contend for one port.
+            # If the fault did not end the server, two would compete for one port.
             self._server.stop("stopped")
             self._end()
-        # Typed by the user, for a server of the user's: it gets the environment as it is.
+        # The command was typed by the user for the user's server, so it gets the full environment.
         program: Program | None = (started := Program(self._commands[START], os.environ))
         if started.pid:
             self._server, self._guard = started, Guard(started)
         give_up = time.monotonic() + READY_S
         while True:
             if program is not None and not program.is_running:
-                # It failed, or has left a daemon behind, as commands of service managers do.
+                # It failed, or has started a daemon, as commands of service managers do.
                 ended = self._end() if self._server is program else program.finish()
                 if not ended.is_good:
                     raise _failure(START, ended)
@@ -118,7 +118,7 @@ class FaultCommands:
             time.sleep(POLL_S)
 
     def _end(self) -> Ended:
-        """Reap the server, which has ended; daemons that it started stay."""
+        """Reap the server, which has ended; daemons that it started keep running."""
         assert self._server is not None
         assert self._guard is not None
         self._guard.dismiss()
@@ -127,7 +127,7 @@ class FaultCommands:
 
 
 def _failure(name: str, ended: Ended) -> TargetError:
-    # It had the environment as it is, and a server may print its keys when it starts.
+    # The server had the full environment, and may print its keys when it starts.
     values = [os.environ[name] for name in secrets.KEPT_FROM_PROGRAMS if name in os.environ]
     text = secrets.hide(ended.tail, values)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

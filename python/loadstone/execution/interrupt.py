@@ -1,4 +1,4 @@
-"""Ctrl-C and similar signals: the first ends and keeps the trial, the second ends the process."""
+"""Handles Ctrl-C and similar signals: the first stops the trial, the second the process."""
 
 import contextlib
 import os
@@ -12,10 +12,10 @@ EXIT_INTERRUPTED = 130
 
 
 class Interrupt:
-    """Tells a run to stop, whatever it is doing at the moment.
+    """Stops a run, whatever it is doing at the moment.
 
-    Signals are taken by a thread of their own: the main thread may be inside the load generator,
-    where no handler of Python's would run.
+    Signals are handled in a separate thread: the main thread may be inside the load generator,
+    where Python's signal handlers do not run.
     """
 
     def __init__(self) -> None:
@@ -25,11 +25,13 @@ class Interrupt:
 
     @property
     def is_asked(self) -> bool:
-        """Whether the run is to stop."""
+        """Whether a stop was requested."""
         return self._asked.is_set()
 
     def on_ask(self, stop: Callable[[], None]) -> None:
-        """Set how the present work is ended; end it at once if a stop was requested before."""
+        """Set the function that stops the current work; call it now if a stop was already
+        requested.
+        """
         with self._lock:
             self._stop = stop
             if self.is_asked:
@@ -40,7 +42,7 @@ class Interrupt:
         return self._asked.wait(seconds)
 
     def ask(self) -> None:
-        """Ask the run to stop."""
+        """Request that the run stops."""
         with self._lock:
             self._asked.set()
             if self._stop is not None:
@@ -48,9 +50,9 @@ class Interrupt:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Take the signals for the time of a run, where signals can be taken at all.
+        """Handle the signals during a run, if signals can be handled here at all.
 
-        A signal that was turned off when we started, as nohup does, stays off.
+        Signals that were ignored at start-up, as with nohup, stay ignored.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -75,16 +77,16 @@ class Interrupt:
                 signal.signal(number, handler)
 
     def _watch(self, reader: int, numbers: frozenset[signal.Signals]) -> None:
-        # The kernel's byte is the signal's number; the end of the pipe is the end of the run.
+        # The kernel writes the signal's number; end of file means that the run has ended.
         while byte := os.read(reader, 1):
             if byte[0] not in numbers:
                 continue
             if self.is_asked:
-                # Everything up to the last second is in the stream already, and the folder counts
-                # as interrupted: nothing is lost but what the load generator still held.
+                # Everything up to the last second has been written, and the folder counts as
+                # interrupted: only data that the load generator still held is lost.
                 os._exit(EXIT_INTERRUPTED)
             self.ask()
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:
-    """Stand in for the default, which would raise in the middle of anything."""
+    """Replace the default handler, which would raise an exception at an arbitrary point."""

@@ -1,4 +1,4 @@
-"""Makes the lists of objects that others wrote: their store lists them once, or a file does.
+"""Makes the lists of objects that others wrote, by listing their store once or from a file.
 
 A list is a Parquet file, named by its SHA-256, with the columns of `_loadgen.LIST`.
 """
@@ -22,7 +22,7 @@ from loadstone.errors import InputError
 from loadstone.execution.refusals import Raised, target_error
 
 FOLDER = "lists"
-"""Their folder in a run folder."""
+"""The lists' folder in a run folder."""
 
 ROWS_AT_ONCE = 8192
 PIECE_BYTES = 1 << 20
@@ -30,14 +30,14 @@ LINE_CHARACTERS_MAX = 1 << 16
 TIMEOUT_NS = 60_000_000_000
 
 Watch = Callable[[str, int], None]
-"""Receives the place that is listed and the number of objects so far."""
+"""Receives the place being listed and the number of objects so far."""
 
 
 class ListMaker:
-    """Makes the lists that a plan asks for, each once, in the folder `lists` of another.
+    """Makes the lists of a plan, each once, in the subfolder `lists` of a folder.
 
-    Files that a campaign names lie beside it, in its own folder, unless their paths are absolute.
-    `known` are the lists that a resumed run already has.
+    Relative paths of a campaign's files start at the campaign's folder. `known` are the lists that
+    a resumed run already has.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ListMaker:
 
     @property
     def folder(self) -> Path:
-        """The folder of the files. The first list makes it."""
+        """The folder of the files, created with the first list."""
         return self._folder
 
     @property
@@ -67,7 +67,7 @@ class ListMaker:
         return list(self._known.values())
 
     def __call__(self, target: TargetDocument, existing: Existing) -> ObjectListDocument:
-        """Return what planning must know of a list, and make its file."""
+        """Make the file of a list, and return its description for the planner."""
         key = (target["name"], existing.bucket, existing.prefix, existing.list_file)
         if key not in self._known:
             self._known[key] = self._made(target, existing)
@@ -140,7 +140,7 @@ def _listing(target: TargetDocument, existing: Existing) -> TrialDocument:
             "objects": 1,
             "object_prefix": existing.prefix,
             "size": {"kind": "fixed", "bytes": 0},
-            # No file is read of a listing: the key says that the bucket's name is whole.
+            # A listing reads no file; the key marks the bucket's name as complete.
             "existing": {"path": "", "sha256": ""},
         },
         "mix": [{"operation": "list", "weight": 1.0}],
@@ -151,7 +151,7 @@ def _listing(target: TargetDocument, existing: Existing) -> TrialDocument:
 
 
 class _HashedFile:
-    """A file that is hashed while it is written, and gets its SHA-256 for its name."""
+    """A file that is hashed while it is written, and then named by its SHA-256."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -171,13 +171,13 @@ class _HashedFile:
         self._file.write(content)
 
     def keep(self) -> Path:
-        """End the file and return its path."""
+        """Finish the file and return its path."""
         self._file.close()
         return self._path.replace(self._folder / f"{self._digest.hexdigest()}.parquet")
 
 
 def _take_file(source: Path, prefix: str, file: _HashedFile) -> None:
-    """Write the list that a user's file is; of a Parquet file, as it is."""
+    """Copy a user's list: Parquet files unchanged, other formats converted."""
     try:
         regular_file.check(source)
         if source.suffix == ".parquet" and not prefix:
@@ -205,7 +205,7 @@ Row = tuple[str, int | None, str | None]
 
 
 def _rows_of(source: Path) -> Iterator[Row]:
-    """Yield key, size and ETag of each object that a text or a CSV file names."""
+    """Yield key, size and ETag of each object in a text or CSV file."""
     if source.suffix == ".parquet":
         raise InputError(
             f'found a prefix beside the list of objects "{source}"',
@@ -222,7 +222,7 @@ def _rows_of(source: Path) -> Iterator[Row]:
 
 
 def _lines(stream: io.TextIOBase, source: Path) -> Iterator[str]:
-    """Yield lines, none of which can fill the memory."""
+    """Yield lines of limited length, so that none can exhaust the memory."""
     while line := stream.readline(LINE_CHARACTERS_MAX):
         if len(line) == LINE_CHARACTERS_MAX:
             raise InputError(

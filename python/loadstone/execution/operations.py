@@ -1,4 +1,4 @@
-"""Trials of storage operations: through the load generator."""
+"""Runs trials of storage operations through the load generator."""
 
 import json
 from collections.abc import Iterable
@@ -17,7 +17,9 @@ class Operations:
     """The executor of kind `operations`."""
 
     def check(self, documents: Iterable[TrialDocument]) -> None:
-        """Ask the load generator; one trial of each phase on each dataset stands for all."""
+        """Check one trial of each phase and dataset in the load generator, representative of
+        all.
+        """
         names = set()
         for document in documents:
             dataset = dataset_of(document)
@@ -35,7 +37,7 @@ class Operations:
                 raise target_error(document["target"]["name"], error) from error
 
     def run(self, document: TrialDocument, output: Output) -> Summary:
-        """Make the load."""
+        """Run the load."""
         observer = _Observer(output)
         control = _loadgen.Control()
         output.begin(control.stop)
@@ -51,11 +53,11 @@ class Operations:
         return summary
 
     def close(self) -> None:
-        """Nothing: trials share nothing."""
+        """Do nothing: trials share no resources."""
 
 
 class _Observer:
-    """Passes the load generator's events on; remembers an error of ours among its own."""
+    """Forwards the load generator's events; stores an exception raised while handling one."""
 
     def __init__(self, output: Output) -> None:
         self.error: BaseException | None = None

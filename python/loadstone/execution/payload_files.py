@@ -1,4 +1,4 @@
-"""Describes the files that objects are filled with: where each is, and its SHA-256."""
+"""Describes the files that objects are filled with: path and SHA-256."""
 
 import functools
 import hashlib
@@ -12,14 +12,14 @@ from loadstone.documents.trial import NamedFileDocument, TrialDocument
 from loadstone.errors import InputError
 
 BYTES_MIN = 64 << 10
-"""What repeats sooner, compressors find."""
+"""Compressors detect content that repeats at shorter distances."""
 BYTES_MAX = 1 << 30
 
 
 class PayloadFiles:
-    """Describes each file of a campaign once. Their paths are relative to the campaign's folder.
+    """Describes each file of a campaign once. Paths are relative to the campaign's folder.
 
-    Of a run that is gone on with, `planned` are its trials: their files must be as they were.
+    For a resumed run, `planned` are its trials: their files must not have changed.
     """
 
     def __init__(self, campaign: Campaign, planned: Iterable[TrialDocument] = ()) -> None:
@@ -29,7 +29,9 @@ class PayloadFiles:
         self._described = functools.cache(_described)
 
     def __call__(self, file: str) -> NamedFileDocument:
-        """Return a file as a trial document names it; raise InputError if it is of no use."""
+        """Return a file's description for trial documents; raise InputError if it cannot be
+        used.
+        """
         described = self._described((self._beside / file).absolute())
         known = self._known.get(described["path"], described)
         if known != described:

@@ -1,4 +1,4 @@
-"""Converts errors of the load generator before the load starts into errors of a target."""
+"""Converts errors of the load generator before the load starts into TargetError."""
 
 from loadstone import _loadgen
 from loadstone.errors import LoadstoneError, TargetError
@@ -8,7 +8,7 @@ Raised = (_loadgen.TargetError, ValueError, OSError)
 
 
 def as_target_error(error: Exception, where: str = "") -> TargetError:
-    """Return an error of the load generator's as one of ours, with a place before its words."""
+    """Return an error of the load generator as a TargetError, with a place before its message."""
     if isinstance(error, _loadgen.TargetError | LoadstoneError):
         return TargetError(where + error.message, error.hint, kind=error.kind)
     return TargetError(f"{where}{error}")

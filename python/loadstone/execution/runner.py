@@ -1,4 +1,4 @@
-"""Plan → records: runs one trial after another, and records each at once."""
+"""Executes a plan: runs one trial after another, and records each at once."""
 
 import contextlib
 import datetime
@@ -40,13 +40,13 @@ from loadstone.results.store import read_record
 from loadstone.results.writer import RunWriter
 
 Observe = Callable[[Record, Goal], Observation]
-"""Returns the figures of a record that the objective is about."""
+"""Returns the figures of a record that the objective needs."""
 
 
-# Nothing is concluded here: `observe` reads a record, `campaign.search` chooses the next load, and
-# the caller gives both to the runner.
+# Nothing is judged here: `observe` reads a record, `campaign.search` chooses the next load, and the
+# caller passes both to the runner.
 class Search:
-    """The steps of one search: those that an earlier session left, then one after another."""
+    """The steps of one search: those of earlier sessions, then new ones."""
 
     def __init__(self, planned: PlannedTrial, writer: RunWriter, observe: Observe) -> None:
         self.document = planned.document
@@ -57,8 +57,9 @@ class Search:
         self._trials: list[SearchTrial] = []
 
     def steps(self) -> Iterator[PlannedTrial]:
-        """Yield the trials that are still to run; each must have its record when the next is asked
-        for, and without one there is no next.
+        """Yield the trials that are still to run.
+
+        Each must have its record before the next is requested; without one the search ends.
         """
         finished = self._writer.finished
         while not isinstance(step := self._next(), FoundCapacity):
@@ -79,7 +80,7 @@ class Search:
         return next_step(self._goal, self._trials, self._loads)
 
     def _announce(self, document: TrialDocument) -> None:
-        """Put a step into the manifest before it runs: every trial that ever began is listed."""
+        """Add a step to the manifest before it runs, which lists every trial that ever began."""
         plan = self._writer.manifest["plan"]
         others = [entry for entry in plan if entry["id"] != document["id"]]
         place = 1 + max(
@@ -98,7 +99,7 @@ class Search:
 Listen = Callable[[Event], None]
 
 Decide = Callable[[int], bool]
-"""Returns after a block whether the run is decided, so that no more blocks are needed."""
+"""Returns after a block whether the run may end."""
 
 Begin = Callable[[int], datetime.datetime]
 """Returns when a start of the schedule is due."""
@@ -110,10 +111,10 @@ REST_TICK_S = 0.2
 class RunEnd:
     """How a run ended, and why trials have no record.
 
-    A `failed` trial was tried, and its target could not be used; a `skipped` one was not tried
-    for that reason; the ones `not_run` were never reached. What earlier sessions met, such
-    as a target that was away, is kept as `earlier_problems`, though its trials may have run since.
-    `is_cut_unasked` says that a hook or a loss cut trials off, and not Ctrl-C.
+    A `failed` trial was tried, but its target was unusable; a `skipped` one was not tried for that
+    reason; those in `not_run` were never reached. Problems of earlier sessions, such as an
+    unreachable target, are kept as `earlier_problems`, although their trials may have run since.
+    `is_cut_unasked` means that a hook or a lost host ended trials early, and not Ctrl-C.
     """
 
     state: str = "finished"
@@ -128,12 +129,12 @@ class RunEnd:
     starts_left: int = 0
 
     def document(self) -> Manifest:
-        """Return it as the manifest keeps it."""
+        """Return the fields for the manifest."""
         return {
             "state": self.state,
             "ended": now().isoformat(),
             "failed_requests": self.failed_requests,
-            # In the order in which they came; a trial that was stopped is in both.
+            # In order of occurrence, without duplicates: a stopped trial is in both lists.
             "problems": list(
                 dict.fromkeys(
                     (*self.earlier_problems, *(problem.message for problem in self.problems))
@@ -148,12 +149,12 @@ class RunEnd:
 
 
 def now() -> datetime.datetime:
-    """Return the time as manifests write it."""
+    """Return the current time for manifests."""
     return datetime.datetime.now(datetime.UTC)
 
 
 def circumstances() -> Manifest:
-    """Return the facts of a manifest about the time, the program and the host."""
+    """Return the manifest's facts about time, program and host."""
     return {
         "started": now().isoformat(),
         "loadstone": __version__,
@@ -173,17 +174,16 @@ def execute(
     decide: Decide | None = None,
     table: Mapping[str, executor.Executor] = executors.EXECUTORS,
 ) -> RunEnd:
-    """Run the trials of a plan in order and return how that ended.
+    """Run the trials of a plan in order and return how the run ended.
 
-    `observe` reads what a search needs to know of a trial's record: a plan with a search needs it,
-    since nothing is concluded here. Where `decide` says after a block that no more are needed, the
-    plan ends with that block. `table` is what carries out each kind of trial.
+    `observe` extracts from a trial's record what a search needs; required for a plan with a search,
+    since nothing is judged here. If `decide` returns True after a block, the plan ends with that
+    block. `table` maps kinds of trials to executors.
 
-    What earlier sessions of a run observed counts too: failed requests and stopped trials are those
-    of the whole run. A target that cannot be used ends its own trials, not those of others: they
-    are skipped, with the reason. The schedule counts from the manifest's `started`, so that a run
-    that is resumed keeps to its days. Raises ResultError when the run folder cannot be written;
-    what had ended before is safe, and the run counts as interrupted.
+    Failed requests and stopped trials of earlier sessions count, too. If a target is unusable, only
+    its own trials are skipped, with the reason. The schedule counts from the manifest's `started`,
+    so that a resumed run keeps its times. Raises ResultError when the run folder cannot be written;
+    finished trials are safe, and the run counts as interrupted.
     """
     interrupt = interrupt or Interrupt()
     secrets.keep_from_programs(writer.manifest.get("campaign"))
@@ -201,7 +201,8 @@ def execute(
     except BaseException as error:
         if isinstance(error, LoadstoneError):
             session.end.problems.append(error)
-        # On a full disk the manifest cannot be written either; the first error is the one to tell.
+        # On a full disk the manifest cannot be written either; the first error is the one to
+        # report.
         with contextlib.suppress(LoadstoneError):
             session.finish(trials)
         raise
@@ -213,7 +214,7 @@ def execute(
 
 
 def _started(writer: RunWriter) -> datetime.datetime:
-    """Return when a run began; that of one which is resumed may have been edited."""
+    """Return when a run began; a resumed run's manifest may have been edited."""
     started = writer.manifest.get("started")
     try:
         return datetime.datetime.fromisoformat(started or "")
@@ -224,9 +225,9 @@ def _started(writer: RunWriter) -> datetime.datetime:
 
 
 def whole_end(records: Iterable[RecordDocument]) -> RunEnd:
-    """Return what went wrong in trials that ran to their end, from their records.
+    """Return the problems of finished trials, from their records.
 
-    Beyond the capacity requests fail, and a search says so: its trials did not go wrong.
+    Failures of a search are excluded: beyond the capacity, requests are expected to fail.
     """
     end = RunEnd()
     for record in records:
@@ -239,7 +240,7 @@ def whole_end(records: Iterable[RecordDocument]) -> RunEnd:
 
 
 def _failed(document: TrialDocument, summary: Summary) -> int:
-    """Return how many requests failed; of a clean-up it counts whether something is left."""
+    """Return how many requests failed; for a clean-up, 1 if anything is left."""
     return 0 if document["phase"] == CLEAN_UP else summary.get("failed", 0)
 
 
@@ -251,7 +252,7 @@ def _stopped(document: TrialDocument, summary: Summary) -> TargetError:
 
 @dataclass(slots=True, kw_only=True)
 class _Session:
-    """State that the trials of one call of `execute` share."""
+    """The state that the trials of one call of `execute` share."""
 
     writer: RunWriter
     listen: Listen
@@ -304,14 +305,14 @@ class _Session:
         return self.decide(block)
 
     def recall(self) -> None:
-        """Count what went wrong in the trials that earlier sessions finished."""
+        """Count the problems of trials that earlier sessions finished."""
         self.end = whole_end(self.writer.records())
-        # Each session kept those before it, so the last has them all.
+        # Each session also stores the earlier ones' problems, so the last has them all.
         for session in self.writer.manifest.get("resumed", ())[-1:]:
             self.end.earlier_problems = list(session["left_as"].get("problems", ()))
 
     def skip(self, planned: PlannedTrial) -> bool:
-        """Skip a trial whose target was found unusable; return whether it was."""
+        """Skip a trial whose target is unusable; return whether it was skipped."""
         reason = self.unusable.get(planned.document["target"]["name"])
         if reason is None:
             return False
@@ -320,7 +321,7 @@ class _Session:
         return True
 
     def rest(self, planned: PlannedTrial, begin: Begin | None) -> None:
-        """Wait for the start of the schedule, then for the rest that the campaign asks for."""
+        """Wait for the start of the schedule, then for the pause that the campaign asks for."""
         if begin is not None:
             start = begin(planned.suite)
             left = start - datetime.datetime.now(start.tzinfo)
@@ -328,7 +329,7 @@ class _Session:
         self._wait(planned.pause_before_ns / 1e9, "the campaign's pause")
 
     def run(self, planned: PlannedTrial, number: int) -> None:
-        """Run one trial and note how it ended."""
+        """Run one trial and record how it ended."""
         try:
             self.around.before_trial(planned.document)
             if not self.interrupt.is_asked:
@@ -370,7 +371,7 @@ class _Session:
         self.listen(TrialEnded(document=document, summary=summary))
 
     def search(self, search: Search, number: int) -> None:
-        """Run the trials of a search until it knows its answer, or its target is lost."""
+        """Run the trials of a search until it has a result, or its target is unusable."""
         self.around.begin_phase(search.document)
         for step in search.steps():
             self._wait(step.pause_before_ns / 1e9, "the campaign's pause")
@@ -385,14 +386,14 @@ class _Session:
         self.around.end_phase(search.document)
 
     def finish(self, trials: "_Trials") -> None:
-        """Write the end into the manifest."""
+        """Write the end of the run into the manifest."""
         self.end.problems += self.around.problems
         self.end.ceilings_failed = self.around.failed
         searched = (self.writer.manifest.get("searches") or {}).keys()
         known = self.writer.finished | searched | self.end.failed.keys() | self.end.skipped.keys()
         self.end.not_run = [planned.id for planned in trials.known if planned.id not in known]
         self.end.starts_left = trials.starts_left
-        # Starts that no target was left for were given up: the problems tell why.
+        # Starts that had no usable target left were abandoned; the problems give the reason.
         is_cut = trials.starts_left and not self.unusable
         if self.end.not_run or self.around.pending or is_cut:
             self.end.state = "interrupted"
@@ -416,7 +417,7 @@ class _Session:
 
 
 class _Trials:
-    """The trials of a plan in order; those of later starts are planned as they come."""
+    """The trials of a plan in order; those of later starts are planned when due."""
 
     def __init__(self, plan: Plan, session: _Session) -> None:
         self.known = list(plan.trials)
@@ -424,7 +425,7 @@ class _Trials:
         self._session = session
 
     def end_before(self, planned: PlannedTrial) -> None:
-        """Take this trial and all after it out of the plan: they are not needed."""
+        """Remove this trial and all later ones from the plan, because they are not needed."""
         self.known = self.known[: self.known.index(planned)]
         writer = self._session.writer
         ids = {document.id for document in self.known} | writer.finished
@@ -434,7 +435,7 @@ class _Trials:
 
     @property
     def starts_left(self) -> int:
-        """Number of starts that were not planned."""
+        """The number of starts that were not planned."""
         return self._later.left if self._later is not None else 0
 
     def __iter__(self) -> Iterator[PlannedTrial]:
@@ -449,7 +450,7 @@ class _Trials:
             writer = self._session.writer
             documents = [planned.document for planned in trials]
             starts = self._later.starts - self._later.left
-            # Before any of them begins: every trial that ever began is listed.
+            # Recorded before any of them begins: the manifest lists every trial that ever began.
             writer.amend({"plan": [*writer.manifest["plan"], *documents], "starts": starts})
             self._session.around.extend(trials)
             self._session.listen(StartPlanned(trials=trials))

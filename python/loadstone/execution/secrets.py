@@ -1,4 +1,4 @@
-"""Values of secrets, for the commands that need them; never for a record."""
+"""Resolves secrets for the commands that need them; values are never recorded."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ _NAMED: set[str] = set()
 
 
 def resolve(reference: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    """Return the value that a reference leads to."""
+    """Return the value of a reference to a secret."""
     match reference:
         case {"env": name}:
             if name not in environ:
@@ -57,12 +57,12 @@ def resolved(document: object, environ: Mapping[str, str]) -> object:
 
 
 def hide(text: str, values: Iterable[str]) -> str:
-    """Return a text fit for a record: secrets blotted out, no characters that steer a terminal."""
+    """Return a text fit for a record: secrets masked, control characters escaped."""
     return _loadgen.plain(_loadgen.blot(text, list(values)))
 
 
 def values_in(document: object, environ: Mapping[str, str]) -> list[str]:
-    """Return the values of every secret that a document names, as far as they are here."""
+    """Return the values of all secrets that a document names and that this host has."""
     values = []
     for reference in references_in(document):
         try:
@@ -78,9 +78,9 @@ def keep_from_programs(document: object) -> None:
 
 
 def inherited() -> dict[str, str]:
-    """Return the environment of a program that a run starts: it inherits no secret.
+    """Return the environment for programs that a run starts, without secrets.
 
-    One that needs a secret is given it by name, as a hook is in its own `env`.
+    A program that needs a secret gets it explicitly, like a hook by its `env`.
     """
     hidden = KEPT_FROM_PROGRAMS | _NAMED
     return {name: value for name, value in os.environ.items() if name not in hidden}

@@ -1,4 +1,4 @@
-"""The surroundings of a run's trials: ceilings and hooks, each in its place."""
+"""Runs ceilings, hooks, probes and servers around a run's trials."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ Listen = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """Whether a trial is the first, or the last, of its phase in one case and block."""
+    """Whether a trial is the first or the last of its phase in one case and block."""
 
     is_first: bool
     is_last: bool
@@ -47,8 +47,8 @@ class _Edges:
 class Surroundings:
     """Ceilings, hooks, probes and servers around the trials of one call of `execute`.
 
-    A ceiling that could not be measured is in `failed`, with the reason: the trials go on without
-    it. A hook whose failure is to stop the run raises HookError.
+    A ceiling that could not be measured is in `failed`, with the reason: the trials continue
+    without it. HookError is raised for a failed hook that is to stop the run.
     """
 
     hooks: HookRunner
@@ -72,7 +72,7 @@ class Surroundings:
     def of(
         cls, plan: Plan, writer: RunWriter, listen: Listen, interrupt: Interrupt
     ) -> "Surroundings":
-        """Return the surroundings that a plan asks for."""
+        """Return the surroundings of a plan."""
         campaign = writer.manifest.get("campaign") or {}
         return cls(
             HookRunner(plan.hooks, writer.path, listen, interrupt, campaign),
@@ -86,13 +86,13 @@ class Surroundings:
         )  # fmt: skip
 
     def extend(self, trials: Sequence[PlannedTrial]) -> None:
-        """Add the trials of a start that has just been planned."""
+        """Add the trials of a newly planned start."""
         self._edges.update(_edges(trials))
 
     def measure_ceilings(self, before: str | None) -> None:
-        """Measure the ceilings that come before a trial, or at the end of the plan.
+        """Measure the ceilings due before a trial, or at the end of the plan.
 
-        One whose trial has run already, and that failed then, is measured at the first occasion.
+        A ceiling that failed before a finished trial is retried at the first opportunity.
         """
         for planned in self.pending:
             if planned.before != before and planned.before in (None, *self._edges):
@@ -119,16 +119,16 @@ class Surroundings:
 
     @property
     def pending(self) -> list[PlannedCeiling]:
-        """The ceilings that are still to be measured."""
+        """The ceilings that are not measured yet."""
         if not self._plan.ceilings:
             return []
         done = finished_ceilings(self._writer.path) | self.failed.keys()
         return [planned for planned in self._plan.ceilings if planned.id not in done]
 
     def before_trial(self, document: TrialDocument) -> None:
-        """Wait until this host has settled, and run the hooks that come before a trial.
+        """Wait until this host has settled, and run the hooks due before a trial.
 
-        Where its target is an arm, its server is started before, if it does not run yet.
+        If the target is an arm, its server is started first, unless it is running.
         """
         self._arms.enter(document)
         self.begin_phase(document)
@@ -138,7 +138,7 @@ class Surroundings:
         self.hooks.run("before_trial", document)
 
     def of_trial(self, document: TrialDocument) -> AroundTrial:
-        """Return what goes on beside a trial itself."""
+        """Return the hooks and observations during a trial."""
         timed = self.hooks.of_trial(document)
         return AroundTrial(
             document,
@@ -151,7 +151,7 @@ class Surroundings:
         )
 
     def _settle(self, document: TrialDocument) -> HostState | None:
-        """Return what earlier trials had left; hosts that make the load look for themselves."""
+        """Return the residue of earlier trials; client hosts check theirs themselves."""
         if not document["measured"]:
             return None
         quantities = [] if document.get("hosts") else self._settling.quantities_of(document)
@@ -198,15 +198,15 @@ class Surroundings:
         self._load_ended_unix_ns = time.time_ns()
 
     def after_trial(self, document: TrialDocument) -> None:
-        """Run the hooks that come after a trial, however it ended."""
+        """Run the hooks due after a trial, however it ended."""
         self.hooks.run("after_trial", document)
         self._arms.check()
         self.end_phase(document)
 
     def begin_phase(self, document: TrialDocument) -> None:
-        """Run the hooks that come before a phase, where a trial is its first.
+        """Run the hooks due before a phase, if the trial is its first.
 
-        The steps of a search are in no plan: the search as a whole is.
+        A plan contains a search as a whole, and not its steps.
         """
         edges = self._edges.get(document["id"])
         if edges is not None and edges.is_first:
@@ -215,14 +215,14 @@ class Surroundings:
             self.hooks.run("before_phase", document)
 
     def end_phase(self, document: TrialDocument) -> None:
-        """Run the hooks that come after a phase, where a trial is its last."""
+        """Run the hooks due after a phase, if the trial is its last."""
         edges = self._edges.get(document["id"])
         if edges is not None and edges.is_last:
             self._begun = document
             self.leave_phase()
 
     def leave_phase(self) -> None:
-        """Run the hooks that come after the phase that has begun, if none has ended it yet.
+        """Run the hooks due after the phase that has begun, unless they have run.
 
         Its last trials may have been skipped, or never reached.
         """
@@ -252,9 +252,10 @@ def _phase(planned: PlannedTrial) -> tuple[str, ...]:
 def make_cards(
     plan: Plan, writer: RunWriter, listen: Callable[[Event], None], interrupt: Interrupt
 ) -> list[LoadstoneError]:
-    """Make the cards that a plan asks for and its run has not yet; return what went wrong.
+    """Make the cards of a plan that its run lacks; return the errors.
 
-    A target that could not be asked is noted with the reason: the trials go on without its card.
+    A target that does not respond is recorded with the reason: the trials continue without its
+    card.
     """
     if not plan.cards:
         return []

@@ -1,6 +1,6 @@
 """The agent on a client host: it makes the load that the controller requests, and nothing else.
 
-The load ends if the controller asks for it, if the connection breaks, if the launcher ends, or if
+The load ends if the controller asks for it, if the connection breaks, if the launcher exits, or if
 the controller is silent for the length of the lease.
 """
 
@@ -54,13 +54,14 @@ PIECE_LOOK_S = 0.2
 """How often a wait for a piece of a file checks whether the trial was stopped."""
 
 END_S = 5.0
-"""Time for a load to stop before the process ends anyway."""
+"""Time for a load to stop before the process exits anyway, in seconds."""
 
 
 async def serve(invitation: Invitation, *, until_input_ends: bool) -> str:
     """Take part in a run until it is over, and return why it ended.
 
-    `until_input_ends` ends it with standard input as well, which its launcher keeps open.
+    With `until_input_ends` it also ends when standard input is closed, which the launcher keeps
+    open.
     """
     with only_agent(invitation) if invitation.is_alone else contextlib.nullcontext():
         return await _serve(invitation, until_input_ends=until_input_ends)
@@ -113,7 +114,7 @@ class Agent:
         self._work: _Work | None = None
 
     async def run(self) -> None:
-        """Serve until the controller or the connection ends it, and end the load that is left."""
+        """Serve until the controller or the connection ends it, then stop any remaining load."""
         listening = self._loop.create_task(self._listen())
         over = self._loop.create_task(self._is_over.wait())
         while not (listening.done() or over.done()):
@@ -127,7 +128,7 @@ class Agent:
             await asyncio.to_thread(self._work.thread.join, END_S)
 
     async def _listen(self) -> None:
-        """Carry out the messages of the controller until the connection ends."""
+        """Process the messages of the controller until the connection ends."""
         with contextlib.suppress(EOFError, OSError):
             while True:
                 try:
@@ -148,7 +149,7 @@ class Agent:
             self._loop.call_soon_threadsafe(self.send, message)
 
     def on_ask(self, asked: messages.FromController) -> None:
-        """Carry out a message of the controller."""
+        """Process a message of the controller."""
         now_ns = self.clock.unix_ns()
         self._last_message = time.monotonic()
         work = self._work
@@ -178,14 +179,14 @@ class Agent:
                 self.leave(reason)
 
     def leave(self, why: str) -> None:
-        """End; only from the loop's thread."""
+        """Stop serving; only from the loop's thread."""
         if not self._is_over.is_set():
             self.reason = why
             self._is_over.set()
 
     def watch_input(self) -> None:
-        """Leave when the launcher has gone."""
-        # Not read through Python's buffer, whose lock a thread would hold as the process ends.
+        """Leave when the launcher has exited."""
+        # Read unbuffered: a thread would hold the lock of Python's buffer when the process exits.
         while True:
             select.select([sys.stdin.fileno()], [], [])
             if not os.read(sys.stdin.fileno(), 4096):
@@ -194,7 +195,7 @@ class Agent:
             self._loop.call_soon_threadsafe(self.leave, LAUNCHER_GONE)
 
     def watch_lease(self) -> None:
-        """End all load when the controller is silent for the lease, even if the loop hangs."""
+        """Stop all load when the controller is silent for the lease, even if the loop hangs."""
         while time.monotonic() - self._last_message < self._lease_s:
             if self.has_left.wait(LEASE_CHECK_S):
                 return
@@ -226,27 +227,27 @@ class _Work:
         self._control.lease(lease_s)
 
     def renew(self) -> None:
-        """Let the load go on for another lease, unless the last one has run out."""
+        """Extend the load by another lease, unless the last one has expired."""
         self._control.lease(self._lease_s)
 
     def go(self, at_unix_ns: int) -> None:
-        """Start the load at a time of the agent's clock."""
-        # The load generator goes by the host's own, and by the monotonic one from then on.
+        """Start the load at a time of the agent's clock, in Unix nanoseconds."""
+        # The load generator uses the host's wall clock, and after the start the monotonic one.
         self._control.start(at_unix_ns + self._clock.step_ns())
 
     def begin_turn(self, begin: messages.Begin) -> None:
-        """Go on to a turn of a script: all hosts have ended the one before."""
+        """Start a turn of a script: all hosts have ended the previous one."""
         if begin.attempt == self._attempt:
             self._control.begin_turn(begin.turn, begin.doubts, begin.lost)
 
     def stop(self) -> None:
-        """End the load, or what waits for its start, as the controller asks."""
+        """Stop the load, or the wait for its start, as the controller asks."""
         self._stopped.set()
         self.noted.set()
         self._control.stop()
 
     def leave(self, why: str) -> None:
-        """End the load without being asked: this host's share of the trial lacks the rest."""
+        """Stop the load without a request from the controller: this host's share is incomplete."""
         self._left = self._left or why
         self.stop()
 
@@ -263,7 +264,7 @@ class _Work:
         else:
             self._send_probes()
             now_ns = self._clock.step_ns()
-            # The load generator read this host's clock, which may have been set since.
+            # The load generator read this host's clock, which may have been stepped since.
             summary = on_steady_clock(json.loads(summary_text), now_ns)
             self._agent.settling.note(json.loads(self._trial), summary)
             if host_state is not None:
@@ -282,15 +283,15 @@ class _Work:
         self._send(messages.Failed.of(error, attempt=self._attempt, left=self._left))
 
     def _why_left(self, summary: Summary) -> str | None:
-        """Return why the load ended without the controller's asking, if it did."""
+        """Return why the load ended without a request from the controller, or None."""
         if summary["state"] == "finished":
             return None
-        # An interruption that was asked for has no reason.
+        # An interruption that was requested has no reason.
         reason = summary["reason"] if summary["state"] == "interrupted" else None
         return self._left or reason
 
     def _settle(self) -> HostState | None:
-        """Wait until this host has settled, and return what earlier trials had left on it."""
+        """Wait until this host has settled, and return the residue of earlier trials."""
         document: TrialDocument = json.loads(self._trial)
         if not document["measured"]:
             return None
@@ -312,7 +313,7 @@ class _Work:
         return _loadgen.run_trial(self._with_files(), self._on_event, self._control, holds=True)
 
     def _with_files(self) -> str:
-        """Return the trial with its files where they are on this host."""
+        """Return the trial with the paths of its files on this host."""
         document: TrialDocument = json.loads(self._trial)
         files = named_in(document)
         for file in files:
@@ -343,7 +344,7 @@ class _Work:
             case "figures":
                 self._send_probes()
             case "intent":
-                # Nothing is made before the run folder knows of it: a clean-up must find it.
+                # Nothing is created before the run folder records it, so that a clean-up finds it.
                 self.noted.wait()
                 if self._stopped.is_set():
                     raise InterruptedError("the trial was stopped before anything was made")
@@ -379,8 +380,8 @@ def on_steady_clock(summary: Summary, step_ns: int) -> Summary:
 
 @contextlib.contextmanager
 def only_agent(invitation: Invitation) -> Iterator[None]:
-    """Hold this host for one run; raise HostError while another run's agent does."""
-    # By its name: a home directory may be shared by many hosts.
+    """Reserve this host for one run; raise HostError while another run's agent uses it."""
+    # The name of the host is included: many hosts may share a home directory.
     path = state_folder() / f"agent-{socket.gethostname()}.lock"
     with contextlib.ExitStack() as stack:
         try:
@@ -389,7 +390,7 @@ def only_agent(invitation: Invitation) -> Iterator[None]:
             _hold(lock, invitation)
         except OSError as error:
             with contextlib.suppress(OSError):
-                # Closing would try the failed write again.
+                # Closing would repeat the failed write.
                 stack.close()
             raise _unwritable(invitation, str(path), error, "XDG_STATE_HOME") from error
         yield
@@ -414,7 +415,7 @@ def _hold(lock: TextIO, invitation: Invitation) -> None:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return
-        # Another rank of this run has the lock for a moment, to write who it is.
+        # Another rank of this run briefly holds the lock, to write its identity.
         time.sleep(0.05)
     raise HostError(
         f"host {invitation.host}: {IN_USE}: {holder}",

@@ -1,4 +1,4 @@
-"""Offset of a host's clock from the controller's, from timed round trips."""
+"""Estimates the offset of a host's clock from the controller's, by timed round trips."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ QUESTIONS = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One question: when it was sent and answered here, and what the host's clock said between."""
+    """One exchange: controller times of question and answer, and the host's time between them."""
 
     sent_ns: int
     answered_ns: int
@@ -18,20 +18,22 @@ class Exchange:
 
     @property
     def round_trip_ns(self) -> int:
-        """Time between question and answer."""
+        """Time between question and answer, in nanoseconds."""
         return self.answered_ns - self.sent_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """The host's clock less the controller's. The truth lies within `bound_ns` of `offset_ns`."""
+    """The host's clock minus the controller's. The true value is within `bound_ns` of
+    `offset_ns`.
+    """
 
     offset_ns: int
     bound_ns: int
     round_trip_ns: int
 
     def document(self) -> LoadHost:
-        """Return it as records keep it."""
+        """Return the clock as records store it."""
         return {
             "clock_offset_ns": self.offset_ns,
             "clock_bound_ns": self.bound_ns,
@@ -40,10 +42,10 @@ class Clock:
 
 
 def estimate(exchanges: Sequence[Exchange]) -> Clock:
-    """Return the estimate of the fastest exchange: the others waited somewhere on their way.
+    """Return the estimate of the fastest exchange, because the others were delayed on their way.
 
-    The host read its clock at some moment between sending and answer. The middle is assumed, so
-    the error is half of the round trip at most, whichever way took longer.
+    The host read its clock at some moment between sending and answer. The middle is assumed, so the
+    error is at most half of the round trip, whichever direction took longer.
     """
     best = min(exchanges, key=lambda exchange: exchange.round_trip_ns)
     middle_ns = best.sent_ns + best.round_trip_ns // 2

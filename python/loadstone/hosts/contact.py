@@ -33,7 +33,7 @@ LOOK_S = 0.1
 ENDPOINTS_MAX = 64
 
 CLOCK_APART_S = 5.0
-"""A host's clock that differs by more is named beside what a target refuses: S3 allows 900 s."""
+"""A larger clock difference is mentioned with a target's refusal: S3 allows 900 s."""
 
 DENIED = frozenset({"auth", "denied", "http_400", "http_401", "http_403"})
 
@@ -54,7 +54,7 @@ class Obstacle:
 
 
 def contact_document(target: TargetDocument, run: str, bucket_prefix: str) -> TrialDocument:
-    """Return a trial that reads one object by way of each endpoint, and changes nothing."""
+    """Return a trial that reads one object through each endpoint, and changes nothing."""
     operations = read_drivers()[target["driver"]].operations
     names = facts_of(target["driver"]).address.settings
     settings: Mapping[str, Any] = target.get("settings") or {}
@@ -98,7 +98,9 @@ class Contact:
         sends_secrets: bool,
         profiles: Collection[str] = (),
     ) -> None:
-        """`attempt` is one that no trial has; raise HostError where a secret to send is absent."""
+        """`attempt` is a number that no trial has; raise HostError if a secret to send is
+        absent.
+        """
         self.clocks: Mapping[str, Clock] = {}
         self._carrier = carrier
         self._document = document
@@ -114,10 +116,10 @@ class Contact:
         tell: Callable[[str], None],
         is_over: Callable[[], bool] = lambda: False,
     ) -> Mapping[str, Obstacle]:
-        """Have all hosts read at once, and return the obstacles by the names of the hosts.
+        """Let all hosts read at once, and return the obstacles by host name.
 
-        `tell` gets a line when some take long. It ends after `TIMEOUT_S` and `REST_S` at most, or
-        when `is_over` returns true: hosts that have not answered then have no obstacle.
+        `tell` gets a line if some take long. It ends after at most `TIMEOUT_S` plus `REST_S`, or
+        when `is_over` returns True: hosts that have not answered then have no obstacle.
         """
         self._awaited = set(hosts)
         self.clocks = self._carrier.read_clocks(self._awaited)
@@ -206,13 +208,15 @@ NAMED_MAX = 8
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return names, the first of them where they are many."""
+    """Return names for a sentence, only the first ones if there are many."""
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     return ", ".join(names[:NAMED_MAX]) + more
 
 
 def refusal(ended: Mapping[str, str]) -> HostError:
-    """Return the error that names every host whose agent has ended, and what to do, each once."""
+    """Return the error that lists every host whose agent has exited, and hints without
+    duplicates.
+    """
     lines, hints = [], []
     for host, why in sorted(ended.items()):
         message, _, hint = why.partition("\nhint: ")

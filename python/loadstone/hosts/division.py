@@ -1,4 +1,4 @@
-"""Divides a trial: a document for each host, which together make the whole."""
+"""Divides a trial into one document per host; together they make the whole load."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from loadstone.documents.python_types import TargetSettings
 from loadstone.documents.trial import LoadDocument, TrialDocument
 
 KEYS = ("access_key", "secret_key", "session_token")
-"""Settings that go before a profile."""
+"""Settings that take precedence over a profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """The share of each host that takes part, by its name, and the hosts that have nothing to do.
+    """The share of each host that takes part, by its name, and the idle hosts.
 
-    `is_whole` says that one host does all of it: what removes a dataset cannot be divided.
+    `is_whole` means that one host does everything: removing a dataset cannot be divided.
     """
 
     shares: Mapping[str, TrialDocument]
@@ -25,11 +25,11 @@ class Division:
 
 
 def divide(document: TrialDocument, hosts: Sequence[str]) -> Division:
-    """Divide a trial among hosts: its first `hosts`, no more than there are clients or requests.
+    """Divide a trial among the first `hosts`, but no more than there are clients or requests.
 
-    Clients are dealt out; the first hosts have one more where they do not come out even. Requests
-    and rates stay those of the whole, of which a host takes its portion: request number i goes to
-    host i modulo the number of hosts. Failures are counted by the controller.
+    Clients are distributed evenly, with the remainder on the first hosts. Requests and rates stay
+    those of the whole, of which a host takes its portion: request number i goes to host i modulo
+    the number of hosts. Failures are counted by the controller.
     """
     wanted = hosts[: document.get("hosts") or 1]
     number = 1 if document["phase"] == CLEAN_UP else _useful(document, len(wanted))
@@ -47,7 +47,7 @@ def divide(document: TrialDocument, hosts: Sequence[str]) -> Division:
 
 
 def signed_by(document: TrialDocument, agent: str, profiles: Collection[str]) -> TrialDocument:
-    """Return the document of an agent, with the AWS profile of its name where that is one."""
+    """Return the document of an agent, with the AWS profile of its name if there is one."""
     if agent not in profiles:
         return document
     target = document["target"]
@@ -59,7 +59,7 @@ def signed_by(document: TrialDocument, agent: str, profiles: Collection[str]) ->
 
 
 def failures_max(document: TrialDocument) -> int | None:
-    """Return how many failures a whole trial bears; None for any number."""
+    """Return how many failures a whole trial tolerates; None for any number."""
     on_error = document.get("on_error") or {}
     limit = on_error.get("limit")
     if limit is not None:
@@ -74,7 +74,7 @@ def _useful(document: TrialDocument, hosts: int) -> int:
 
 
 def clients_of(load: LoadDocument) -> int:
-    """Return the most requests that a load may have in flight."""
+    """Return the maximum number of requests in flight of a load."""
     if load["kind"] == "closed":
         return load["clients"]
     clients = load["clients_max"]
@@ -83,7 +83,7 @@ def clients_of(load: LoadDocument) -> int:
 
 
 def _load(load: LoadDocument, index: int, number: int) -> LoadDocument:
-    """Return a host's own clients; rates are divided by the load generator."""
+    """Return the load with a host's own clients; the load generator divides rates."""
     even, rest = divmod(clients_of(load), number)
     clients = even + (index < rest)
     if load["kind"] == "closed":

@@ -1,4 +1,4 @@
-"""Runs trials on many hosts: prepared everywhere, started together, merged as they go.
+"""Runs trials on many hosts: prepares them, starts them together, and merges their results.
 
 If a host is lost, so is its share. Everything that it reported before stays in the record.
 """
@@ -35,32 +35,33 @@ from loadstone.results.record import PROBE_SCHEMA
 ALL_LOST = "all client hosts were lost"
 
 SILENT_S = 3.0
-"""A host is lost after so long without a message: its agent sends one every second."""
+"""A host is lost after this many seconds without a message: its agent sends one every second."""
 
 OWN_REST_S = 1.0
-"""A controller that was itself stalled for this long gives its hosts as much time again."""
+"""If the controller itself stalled for this many seconds, its hosts get as much extra time."""
 
 CONNECTED_S = 45.0
 READY_S = HOST_WAIT_MAX_S + CONNECTED_S
-"""How long hosts may take to get ready, after the last piece of a file that one asked for: until
-what earlier trials left is gone, and their clients are connected."""
+"""Time in seconds for a host to become ready, after the last file piece that any host requested: to
+settle and to connect its clients.
+"""
 
 READY_TELL_S = 5.0
 
 LEAD_S = 0.5
-"""Delay of the common start, within which every host must receive it."""
+"""Delay of the common start in seconds, within which every host must receive it."""
 
 CLOCK_STEP_NS_MIN = 1_000_000
-"""A clock that was set by less cannot be told from one that was read with a rest between."""
+"""Smaller clock steps cannot be distinguished from a pause between two readings."""
 
 TICK_S = 0.1
 TELL_S = 0.5
 STOP_S = 15.0
-"""Time within which hosts must end a stopped load."""
+"""Time in seconds within which hosts must end a stopped load."""
 
 
 class OnHosts:
-    """The executor of trials that several hosts make together."""
+    """The executor of trials that several hosts run together."""
 
     def __init__(
         self,
@@ -73,11 +74,10 @@ class OnHosts:
         profiles: Collection[str] = (),
         launch_again: Relaunch | None = None,
     ) -> None:
-        """`check` looks at documents before any load; hosts take part in their order.
+        """`check` validates documents before any load; hosts take part in their order.
 
-        Hosts that have the name of one of the `profiles` sign with its keys.
-        `launch_again` brings lost hosts back before a trial that wants them, unless a loss
-        stops it.
+        Hosts whose name is among the `profiles` sign with that profile's keys. `launch_again`
+        relaunches lost hosts before a trial that needs them, unless a loss stops the run.
         """
         self._launch_again = launch_again
         self._sends_secrets = sends_secrets
@@ -94,7 +94,7 @@ class OnHosts:
         self._checker.check(documents)
 
     def run(self, document: TrialDocument, output: Output) -> Summary:
-        """Carry out a trial on the hosts that are there; raise TargetError if it never began."""
+        """Run a trial on the connected hosts; raise TargetError if it never began."""
         if self._launch_again is not None and not self._stops_on_loss:
             wanted = self._order[: document.get("hosts") or 1]
             away = [host for host in wanted if host not in self._carrier.hosts]
@@ -125,9 +125,9 @@ class OnHosts:
         return trial.run()
 
     def _reach(self, document: TrialDocument, hosts: Sequence[str], output: Output) -> None:
-        """Have each host contact a target before the first load on it; refuse hosts that cannot.
+        """Let each host contact a target before the first load on it; refuse hosts that cannot.
 
-        An obstacle that all hosts meet is the target's, unless none gets an answer.
+        An obstacle that all hosts have is the target's, unless none gets a response.
         """
         target = document["target"]
         if target["name"] in self._reached or not facts_of(target["driver"]).connects:
@@ -165,11 +165,11 @@ class OnHosts:
         self._reached.add(target["name"])
 
     def close(self) -> None:
-        """Nothing: agents leave by their carrier."""
+        """Do nothing: agents are dismissed by their carrier."""
 
 
 class _TrialOnHosts:
-    """One trial: from its documents to its merged summary."""
+    """A running trial, from its documents to its merged summary."""
 
     def __init__(
         self,
@@ -205,11 +205,11 @@ class _TrialOnHosts:
         self._started_ns: int | None = None
 
     def run(self) -> Summary:
-        """Prepare, start, collect, add up."""
+        """Prepare, start, collect, merge."""
         self._output.begin(self._ask_to_stop)
         first, *others = self._division.shares
         try:
-            # The first readies the places: the others find them there.
+            # The first host prepares the places, so that the others find them.
             self._prepare([first])
             self._prepare(others)
             started_ns, monotonic_ns = self._go()
@@ -221,7 +221,7 @@ class _TrialOnHosts:
         return self._summary(started_ns, monotonic_ns)
 
     def _prepare(self, names: Iterable[str]) -> None:
-        """Have hosts make everything ready for their load, and wait until they are."""
+        """Let hosts prepare their load, and wait until they are ready."""
         for name in names:
             if self._is_asked:
                 self._hosts[name].state = "idle"
@@ -263,12 +263,12 @@ class _TrialOnHosts:
             )
 
     def _go(self) -> tuple[int, int]:
-        """Start all hosts at one time, and return it on this host's clocks."""
+        """Start all hosts at the same time; return it on the controller's clocks."""
         names = [] if self._is_asked else [host.name for host in self._working()]
         clocks = self._carrier.read_clocks(names)
         for name, clock in clocks.items():
             self._hosts[name].clock = clock
-        # Some may have gone meanwhile. Who came back in their place has no part in this trial.
+        # Hosts may have been lost meanwhile. One that rejoined does not take part in this trial.
         self._turn()
         names = [name for name in names if self._hosts[name].state == "ready"]
         at_ns = self._carrier.clock.unix_ns() + int(LEAD_S * 1e9)
@@ -287,7 +287,7 @@ class _TrialOnHosts:
         return [host for host in self._hosts.values() if host.state in ("ready", "loading")]
 
     def _turn(self) -> None:
-        """Handle the messages of the hosts for a moment, and lose those that are silent."""
+        """Process the hosts' messages for a moment, and drop silent hosts."""
         with contextlib.suppress(queue.Empty):
             self._handle(self._carrier.inbox.get(timeout=TICK_S))
             # Later messages wait for the next turn, so that a busy host does not delay others.
@@ -322,7 +322,7 @@ class _TrialOnHosts:
         if host is None or host.state in ("lost", "finished"):
             return
         if received.name == "gone":
-            # Another agent may be there in its place already, for the next trial.
+            # The host may have rejoined already, for the next trial.
             why = "its agent ended, or the connection to it broke"
             self._lose(host, why, keeps_agent=True)
             return
@@ -388,7 +388,7 @@ class _TrialOnHosts:
                 self._fail(host, message)
 
     def _begin_turn(self) -> None:
-        """Let a script go on when all hosts that still take part have ended its turn."""
+        """Continue a script when all remaining hosts have ended its current turn."""
         if self._turns is None:
             return
         working = [host.name for host in self._working()]
@@ -398,7 +398,7 @@ class _TrialOnHosts:
             self._carrier.ask(working, begin)
 
     def _send_piece(self, host: TrialHost, sha256: str, offset: int) -> None:
-        """Send a part of a script's file; of files that the trial does not name, none."""
+        """Send a piece of one of the trial's files; requests for other files are ignored."""
         located_here = located(self._document, self._output.folder)
         paths = {file["sha256"]: file["path"] for file in named_in(located_here)}
         if sha256 not in paths:
@@ -417,10 +417,10 @@ class _TrialOnHosts:
         self._carrier.ask((host.name,), sent)
 
     def _has_left(self, host: TrialHost, why: str | None) -> bool:
-        """Lose a host that ended its load without being asked to; say whether it did."""
+        """Drop a host that ended its load without a request; return whether it did."""
         if why is None or self._stopped_at is not None:
             return False
-        # Its summary would be of less than its share. What it did is in its rows.
+        # Its summary would cover less than its share. The rows that it sent are kept.
         self._lose(host, f"it ended its load: {why}", keeps_agent=True)
         return True
 
@@ -442,7 +442,9 @@ class _TrialOnHosts:
             self._stop(f"{failed} requests failed on all hosts, allowed {most}")
 
     def _fail(self, host: TrialHost, message: messages.Failed) -> None:
-        """A host could not begin: none begins, for the others would make another load."""
+        """Abort the start on all hosts if one cannot begin, since the others would make a different
+        load.
+        """
         if self._stopped_at is not None:
             host.state = "finished"
             return
@@ -463,7 +465,7 @@ class _TrialOnHosts:
         loss = f"client host {host.name} was lost: {reason}"
         self._output.host_news(loss, is_problem=True)
         if not self._document["measured"] or is_whole_only(self._document):
-            # A dataset that lacks one share would fail every trial after it.
+            # A dataset with a missing share would fail every later trial.
             raise TargetError(
                 f"trial {self._document['id']}: {loss}, and later trials need all that it writes",
                 "start its agent again and continue with --resume",
@@ -473,7 +475,7 @@ class _TrialOnHosts:
             self._stop(loss)
 
     def _ask_to_stop(self) -> None:
-        # Called from the thread of signals, which must not wait.
+        # Called from the signal thread, which must not block.
         self._is_asked = True
 
     def _stop(self, reason: str | None) -> None:
@@ -494,7 +496,7 @@ class _TrialOnHosts:
         merged["started_unix_ns"], merged["started_monotonic_ns"] = started_ns, monotonic_ns
         merged["ended_unix_ns"] = ended_ns or self._carrier.clock.unix_ns()
         for host in lost:
-            # Up to its last second; what it did after that is not known.
+            # Counted up to the host's last report; later requests are unknown.
             merged["requests"] += host.requests
             merged["failed"] += host.failed
             merged["bytes"] += host.bytes
@@ -510,7 +512,7 @@ class _TrialOnHosts:
 
 
 def _on_our_clock(rows: Table, clock: Clock | None) -> Table:
-    """Return readings of a host with their times as this host's clock has them."""
+    """Return a host's readings with times converted to the controller's clock."""
     if clock is None:
         return rows
     times = [time_ns - clock.offset_ns for time_ns in rows["time_unix_ns"]]

@@ -1,4 +1,4 @@
-"""Merges the hosts' summaries of a trial: sums, extremes and lists; no means."""
+"""Merges the hosts' summaries of a trial by sums, extremes and lists; never by means."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,16 +27,16 @@ OWN_FIGURES = (
     "connections_opened", "bytes_sent", "bytes_received", "thread_cpu_ns", "thread_awake_ns",
     "thread_run_delay_ns", "error_examples", "target_on_own_host", "host_state",
 )  # fmt: skip
-"""What a record keeps of each host as well: a host's counters are judged by what its own load did,
-and a sum over all hosts would claim the work of other programs for it.
+"""Figures that a record also stores for each host. A host's counters are compared with its own
+load; a sum over all hosts would include the work of other programs.
 """
 
 
 def merge_summaries(summaries: Sequence[Summary]) -> Summary:
     """Merge the summaries of all shares.
 
-    Times of iterations count from the common start. Facts of a single host (its clocks, what its
-    driver used) come from the first: agents of one run are of one build.
+    Times of iterations count from the common start. Facts about a single host (its clocks, features
+    its driver used) come from the first host: agents of one run have the same build.
     """
     worst = max(summaries, key=lambda summary: STATES.index(summary["state"] or "interrupted"))
     merged: Summary = {
@@ -88,7 +88,7 @@ def merge_audits(audits: Sequence[AuditSummary]) -> AuditSummary | None:
 
 
 def _by_rule(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the keys in the tables above."""
+    """Merge the keys in the tables above."""
     sums = {name: _sum(summary.get(name) for summary in summaries) for name in SUMS}
     lists = {
         name: [value for summary in summaries for value in summary.get(name) or ()]
@@ -98,13 +98,13 @@ def _by_rule(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def own_figures(summary: Summary) -> LoadHost:
-    """Return what the record keeps of a host's own summary."""
+    """Return the part of a host's own summary that the record stores."""
     figures: Mapping[str, Any] = summary
     return cast(LoadHost, {name: figures[name] for name in OWN_FIGURES if name in figures})
 
 
 def merge_iterations(hosts: Sequence[Sequence[Iteration]]) -> list[Iteration]:
-    """Return each iteration from when the first host began it to when the last one ended it."""
+    """Return each iteration with the earliest start and the latest end of all hosts."""
     numbers = sorted({entry["iteration"] for entries in hosts for entry in entries})
     merged: list[Iteration] = []
     for number in numbers:
@@ -150,7 +150,7 @@ def _merged_edges(edges: Sequence[Mapping[str, EdgeWork]]) -> dict[str, EdgeWork
 
 
 FRESH_S = 2.0
-"""For how long a host's figures are those of the last second: it tells them twice a second."""
+"""Age in seconds up to which a host's figures are current; a host reports twice a second."""
 
 
 class LiveFigures:
@@ -180,7 +180,7 @@ class LiveFigures:
         self._ended.add(host)
 
     def all(self) -> Live | None:
-        """Return the figures of all hosts in the form of one host's; None before the first."""
+        """Return the sum over all hosts as figures of one host; None before the first report."""
         running = {host: live for host, live in self._lives.items() if host not in self._lost}
         lives = tuple(self._lives.values())
         if not running:
@@ -206,7 +206,7 @@ class LiveFigures:
             "bytes_last_s": sum(running[host]["bytes_last_s"] for host in fresh),
             "p50_ns": times.quantile(0.5) if len(times) else 0,
             "p99_ns": times.quantile(0.99) if len(times) else 0,
-            # The trial is over when its slowest host is done.
+            # The trial ends with its slowest host.
             "progress": min(
                 (progress for progress in shares if progress is not None), default=None
             ),
@@ -228,7 +228,7 @@ def _sum_by_key(maps: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class TrialHost:
-    """State of one host in one trial."""
+    """The state of one host in one trial."""
 
     name: str
     state: str = "waiting"
@@ -244,7 +244,7 @@ class TrialHost:
     summary: Summary | None = None
 
     def document(self) -> LoadHost:
-        """Return it as the record keeps it."""
+        """Return the state as the record stores it."""
         summary: Summary = self.summary or {}
         document: LoadHost = {
             "name": self.name,
@@ -276,7 +276,7 @@ def end_ns(host: TrialHost) -> int:
 def count(host: TrialHost, rows: Table) -> Histogram | None:
     """Add rows to a host's counts, and return the response times of their last second.
 
-    Raises ValueError, and counts nothing, where these times are no histogram.
+    Raises ValueError, and counts nothing, if these times are not a valid histogram.
     """
     responses = [
         (second, response)

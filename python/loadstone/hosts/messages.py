@@ -25,10 +25,10 @@ from loadstone.errors import Kind, TargetError
 from loadstone.results.files.ledger_file import check_frames
 
 RUN_OVER = "the run is over"
-"""The reason for which agents leave at the end of a run."""
+"""The reason with which agents leave at the end of a run."""
 
 STATES = ("finished", "stopped", "interrupted")
-"""The states of a trial, each worse than the one before it."""
+"""The states of a trial, from best to worst."""
 
 
 class Secrets(TypedDict):
@@ -39,13 +39,13 @@ class Secrets(TypedDict):
 
 
 NUMBER_MAX = 1 << 62
-"""Numbers below it can be added to each other, and go into any table and message."""
+"""Numbers below this limit can be added without overflow of table and message types."""
 
 Number = Annotated[int, Field(ge=0, lt=NUMBER_MAX)]
 
 
 def _table_of(schema: _loadgen.Schema, *numbers: str) -> PlainValidator:
-    """Return what reads a table, whose columns `numbers` have a number in each row."""
+    """Return the validator of a table; its columns `numbers` must have a value in each row."""
 
     def read(value: object) -> Table:
         if not isinstance(value, bytes):
@@ -64,7 +64,7 @@ def _table_of(schema: _loadgen.Schema, *numbers: str) -> PlainValidator:
 
 @functools.cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return what checks a type: made when it is needed, as an agent needs a few of them only."""
+    """Return the validator of a type, created on first use, because an agent needs only a few."""
     return TypeAdapter(kind)
 
 
@@ -98,7 +98,7 @@ def _calls(value: object) -> bytes:
 
 
 def _whole(summary: Summary) -> Summary:
-    """Refuse a summary that lacks what every load generator tells."""
+    """Refuse a summary without the keys that every load generator sends."""
     needed = {"state", "ended_unix_ns", "requests", "failed", "bytes"}
     missing = needed.difference(key for key, value in summary.items() if value is not None)
     times = {"iteration", "start_ns", "measure_start_ns", "measure_end_ns", "end_ns"}
@@ -139,7 +139,7 @@ class Hello:
     fingerprint: Annotated[HostFacts, _document_of(HostFacts)]
 
     def document(self, name: str) -> JoinedHost:
-        """Return it as the manifest keeps it, under the host's name."""
+        """Return the facts for the manifest, under the host's name."""
         return cast(JoinedHost, {"name": name, **_values_of(self)})
 
 
@@ -150,7 +150,7 @@ class Alive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfTrial:
-    """Base of messages about one attempt at a trial; those of another attempt are ignored."""
+    """Base of messages about one attempt at a trial; messages of other attempts are ignored."""
 
     attempt: int
 
@@ -177,14 +177,14 @@ class Probes(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actions(OfTrial):
-    """Rows of a script's actions, of seconds that are complete."""
+    """Rows of a script's actions, for complete seconds."""
 
     rows: ActionRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRequests(OfTrial):
-    """Requests one by one."""
+    """Rows of single requests."""
 
     rows: RequestRows
 
@@ -205,7 +205,7 @@ class CallHistory(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn(OfTrial):
-    """A host's part of a script's turn has ended; `doubts` as `run_trial` has them."""
+    """A host's part of a script's turn has ended; `doubts` as in `run_trial`."""
 
     turn: int
     doubts: bytes | None
@@ -213,7 +213,7 @@ class Turn(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want(OfTrial):
-    """A host lacks a file of the trial, from a place on."""
+    """A host requests a file of the trial from an offset."""
 
     sha256: str
     offset: Number
@@ -221,7 +221,7 @@ class Want(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent(OfTrial):
-    """Places that a host creates once the controller has noted them."""
+    """Places that a host creates once the controller has recorded them."""
 
     names: list[str]
 
@@ -235,14 +235,14 @@ class Volume(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unmade(OfTrial):
-    """Places of an intent that the target refused to make."""
+    """Places of an intent that the target refused to create."""
 
     names: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry(OfTrial):
-    """A request outside the measurement is sent again after a temporary answer."""
+    """A request outside the measurement is retried after a temporary error."""
 
     text: str
 
@@ -256,7 +256,7 @@ class News(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End(OfTrial):
-    """A share has ended; `left` is the reason if the controller did not ask for it."""
+    """A share has ended; `left` is the reason if the controller did not request it."""
 
     summary: SummaryText
     left: str | None
@@ -283,7 +283,7 @@ class Failed(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """A host's time since 1970, in answer to a question for it."""
+    """A host's time since 1970, in response to ReadClock."""
 
     question: int
     host_ns: Number
@@ -291,21 +291,21 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome:
-    """The first message to a host that may take part, with the controller's time since 1970."""
+    """The first message to an admitted host, with the controller's time since 1970."""
 
     unix_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadClock:
-    """A question for a host's time."""
+    """Requests a host's time."""
 
     question: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(OfTrial):
-    """A host's share of a trial, as the text of its document, to be made ready."""
+    """A host's share of a trial, as the text of its document, to be prepared."""
 
     trial: str
     secrets: Annotated[Secrets, _document_of(Secrets)] | None
@@ -313,14 +313,14 @@ class Trial(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Go:
-    """Load starts at this time of the host's clock."""
+    """The load starts at this time of the host's clock."""
 
     at_unix_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePiece(OfTrial):
-    """A part of a file that was wanted, and the size of the whole file."""
+    """A piece of a requested file, and the size of the whole file."""
 
     sha256: str
     offset: int
@@ -349,7 +349,7 @@ class StopLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renew:
-    """Heartbeat of the controller: the lease starts again."""
+    """Heartbeat of the controller, which renews the lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,12 +386,12 @@ FromController = (
 
 
 def word(kind: type[FromAgent | FromController]) -> str:
-    """Return the name under which messages of a class are sent."""
+    """Return the message name of a class."""
     return kind.__name__.lower()
 
 
 def body(message: FromAgent | FromController) -> dict[str, object]:
-    """Return a message as it is sent."""
+    """Return a message's body for sending."""
     return {name: _sent(value) for name, value in _values_of(message).items()}
 
 
@@ -411,14 +411,14 @@ _FROM_CONTROLLER = {word(kind): kind for kind in get_args(FromController)}
 
 
 def of_load(event: LoadEvent, attempt: int) -> FromAgent:
-    """Return the message that sends an event of the load generator on."""
+    """Return the message that forwards an event of the load generator."""
     values = {name: value for name, value in event.items() if name != "kind"}
     message: FromAgent = _OF_LOAD[event["kind"]](attempt=attempt, **values)
     return message
 
 
 def attempt_of(body: Mapping[str, object]) -> int | None:
-    """Return which attempt at a trial a message belongs to, of one that was not read yet."""
+    """Return the attempt that an unparsed message belongs to, or None."""
     attempt = body.get("attempt")
     return attempt if isinstance(attempt, int) else None
 
@@ -437,19 +437,19 @@ def hosts_in(message: FromAgent) -> set[str | None]:
         case Probes(rows=rows):
             return set(rows["host"])
         case LoggedRequests(rows=rows):
-            # One host has many rows: look at each name once.
+            # A host has many rows, so each distinct name is checked once.
             return set(rows.coded("agent")[1])
     return set()
 
 
 def read(word: str, body: object) -> FromAgent:
-    """Return a host's message; ValueError if it is not valid."""
+    """Parse a host's message; ValueError if it is not valid."""
     message: FromAgent = _read(_FROM_AGENT, word, body)
     return message
 
 
 def read_asked(word: str, body: object) -> FromController:
-    """Return a message of the controller; ValueError if it is not valid."""
+    """Parse a message of the controller; ValueError if it is not valid."""
     asked: FromController = _read(_FROM_CONTROLLER, word, body)
     return asked
 
@@ -464,6 +464,6 @@ def _read(kinds: Mapping[str, Any], word: str, body: object) -> Any:
 
 
 def with_send_hint(hint: str | None) -> str:
-    """Return the hint for a host without a secret, with the option of sending it."""
+    """Return the hint for a host without a secret, extended by the option to send it."""
     send = "have the controller look it up and send it: hosts.secrets: send"
     return f"{hint}; or {send}" if hint else send

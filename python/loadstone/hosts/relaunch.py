@@ -1,4 +1,4 @@
-"""Launches the agents of lost hosts again before the next trial, if this process launched them."""
+"""Relaunches the agents of lost hosts before the next trial, if this process launched them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,20 +8,20 @@ from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.launchers import Launcher
 
 Tell = Callable[[str, bool], None]
-"""Takes a line for the user, and whether it reports a problem."""
+"""Receives a line for the user, and whether it reports a problem."""
 
 WAIT_S = 20.0
-"""How long a trial waits for lost hosts: ssh takes some seconds to see a dead connection."""
+"""How long a trial waits for lost hosts, in seconds: ssh takes some to detect a dead connection."""
 
 LOOK_S = 0.1
 SKIPS_MAX = 64
 
 
 class Relaunch:
-    """Launches lost hosts again, and remembers which launches failed.
+    """Relaunches lost hosts, and remembers which launches failed.
 
-    A host that could not be launched is tried again after one trial, then after two, then four: a
-    host that is gone for good must not hold up each trial.
+    After a failed launch a host is retried after one trial, then after two, then four: a
+    permanently lost host must not delay each trial.
     """
 
     def __init__(
@@ -34,9 +34,9 @@ class Relaunch:
         self._skips: dict[str, int] = {}
 
     def __call__(self, names: Sequence[str], tell: Tell, is_over: Callable[[], bool]) -> None:
-        """Launch the agents of these hosts, and wait until they have joined or ended again.
+        """Launch the agents of these hosts, and wait until they have joined or exited again.
 
-        It also ends when `is_over` returns true.
+        It also returns when `is_over` returns True.
         """
         due = [name for name in names if self._is_due(name)]
         if not due:
@@ -48,7 +48,7 @@ class Relaunch:
             if is_over():
                 return
             ended = self._launcher.ended()
-            # The earlier agent must have ended: it would still hold the host.
+            # The earlier agent must have exited, because it would still hold the host.
             again = [name for name in waiting if name in ended and name not in begun]
             if again:
                 self._launcher.start([self._invitations[name] for name in again])

@@ -13,7 +13,9 @@ from loadstone.hosts.messages import Secrets
 
 
 def variables_of(targets: Iterable[tuple[str, Mapping[str, Any]]]) -> set[str]:
-    """Return the environment variables that hold secrets of targets: driver and settings each."""
+    """Return the environment variables that hold secrets of targets, given as driver and
+    settings.
+    """
     return {
         name
         for driver, settings in targets
@@ -23,9 +25,9 @@ def variables_of(targets: Iterable[tuple[str, Mapping[str, Any]]]) -> set[str]:
 
 
 def read(document: TrialDocument) -> Secrets:
-    """Return the values of what a trial refers to: `variables` by name, `files` by path.
+    """Return the secrets that a trial refers to: `variables` by name, `files` by path.
 
-    Raises HostError when this host lacks one, before any host is asked.
+    Raises HostError if this host lacks one, before any message to a host.
     """
     target = document["target"]
     absent = _loadgen.absent_secret(target["driver"], json.dumps(target["settings"]))
@@ -43,7 +45,7 @@ def read(document: TrialDocument) -> Secrets:
 
 
 def _references(driver: str, settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what settings refer to, and the variables that the driver itself looks up."""
+    """Yield the references in settings, and the variables that the driver itself reads."""
     for value in settings.values():
         if isinstance(value, Mapping) and len(value) == 1:
             ((kind, name),) = value.items()

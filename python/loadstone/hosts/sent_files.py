@@ -1,6 +1,6 @@
-"""Files that trials name by SHA-256: a host requests them piece by piece, and keeps them.
+"""Files that trials name by SHA-256: a host requests them piece by piece, and caches them.
 
-One piece is under way at a time. A file is not sent again until the agent ends, which removes its
+One piece is requested at a time. A file is not sent again until the agent exits, which removes its
 folder. If an agent was killed, the next one removes its folder.
 """
 
@@ -18,34 +18,34 @@ from loadstone.results.files import durable
 
 PIECE_BYTES = 1 << 20
 KEPT_BYTES_MAX = 4 << 30
-"""Most bytes of files that a host keeps; those of earlier trials are deleted first."""
+"""Maximum size of the cache in bytes; files of earlier trials are deleted first."""
 
 PREFIX = "loadstone-agent-"
 LOCK = ".lock"
 
 Ask = Callable[[str, int], tuple[int, bytes]]
-"""Asks for a file by its SHA-256 from a place on; returns its whole size and the piece there."""
+"""Requests a file by its SHA-256 from an offset; returns its whole size and the piece there."""
 
 
 def read_piece(path: Path, offset: int) -> tuple[int, bytes]:
-    """Return the size of a file and the piece that begins at a place."""
+    """Return the size of a file and the piece at an offset."""
     with open(path, "rb") as file:
         file.seek(offset)
         return os.fstat(file.fileno()).st_size, file.read(PIECE_BYTES)
 
 
 class SentFiles:
-    """The files that a host was sent, in a folder of its agent."""
+    """The files that a host has received, in a folder of its agent."""
 
     def __init__(self, folder: Path, bytes_max: int = KEPT_BYTES_MAX) -> None:
-        """Keep `bytes_max` at most, in a folder that is made when the first file comes."""
+        """Cache at most `bytes_max`, in a folder that is created with the first file."""
         self._folder = folder
         self._bytes_max = bytes_max
 
     def take(self, sha256: str, needed: Collection[str], ask: Ask) -> Path:
-        """Return a file, requesting it if it is absent; `needed` files are never deleted.
+        """Return a file, requesting it if absent; `needed` files are never deleted.
 
-        Raises ValueError if another file arrives, or it cannot be written.
+        Raises ValueError if a different file arrives, or if it cannot be written.
         """
         if not re.fullmatch("[0-9a-f]{64}", sha256):
             raise ValueError(f'a file is named "{sha256}", which is not a SHA-256')
@@ -102,13 +102,14 @@ class SentFiles:
 
 @contextlib.contextmanager
 def agent_folder() -> Iterator[str]:
-    """Make a folder for as long as the context lasts, and remove those of agents that were killed.
+    """Create the agent's folder for the duration of the context; remove those of killed agents.
 
-    An agent holds a lock in its folder, which the kernel drops when the agent dies.
+    An agent holds a lock in its folder, which the kernel releases when the agent dies.
     """
     _remove_abandoned(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
-        # It gets its name when it is locked: an agent that starts now would take it for abandoned.
+        # Renamed after it is locked, so that an agent that starts now does not consider it
+        # abandoned.
         draft = f"{LOCK}.tmp"
         lock = durable.FolderLock(Path(folder), draft)
         Path(folder, draft).rename(Path(folder, LOCK))
@@ -123,6 +124,6 @@ def _remove_abandoned(parent: Path) -> None:
         with contextlib.suppress(OSError):
             facts = folder.lstat()
             is_own = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid()
-            # One that has no lock yet is being made.
+            # A folder without a lock is just being created.
             if is_own and (folder / LOCK).exists() and not durable.is_locked(folder / LOCK):
                 shutil.rmtree(folder, ignore_errors=True)

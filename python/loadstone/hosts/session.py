@@ -27,22 +27,22 @@ from loadstone.hosts.relaunch import Relaunch
 
 LOOK_S = 0.1
 MORE_S = 20.0
-"""How long to wait for the other hosts after the first that failed, so that all are named."""
+"""How long to wait for other hosts after the first failure, in seconds, to report all of them."""
 
 TELL_S = 5.0
 AGAIN = ("local", "ssh")
-"""Launchers that start a process for each host, and so one alone again."""
+"""Launchers with a process per host, which can relaunch a single one."""
 
 
 class HostSession:
-    """Agents on all hosts of a campaign, joined and known, for as long as the context lasts."""
+    """Agents on all hosts of a campaign, joined for the duration of the context."""
 
     def __init__(
         self, hosts: Hosts, run: str, tell: Callable[[str], None], *, secrets: Collection[str] = ()
     ) -> None:
         """`tell` shows a line to the user, who may have to start the agents.
 
-        `secrets` names the environment variables that are sent, if the hosts key asks for it.
+        `secrets` names the environment variables to send, if the hosts key asks for it.
         """
         self.facts: dict[str, messages.Hello] = {}
         self.joined_s: dict[str, float] = {}
@@ -95,7 +95,7 @@ class HostSession:
         return {"operations": operations}
 
     def obstacles(self, target: TargetDocument, run: str) -> Mapping[str, Obstacle]:
-        """Have each host read from a target, and return the obstacles."""
+        """Let each host read from a target, and return the obstacles."""
         self._contacts += 1
         prefix = f"loadstone-contact-{run[:8]}-"
         contact = Contact(
@@ -105,7 +105,7 @@ class HostSession:
         return contact.obstacles(self.names, self._tell)
 
     def refuse_shortages(self, documents: Iterable[TrialDocument]) -> None:
-        """Raise HostError where a host cannot have the connections of its share of a plan."""
+        """Raise HostError if a host lacks descriptors or ports for its share of a plan."""
         facts = {name: self.facts[name] for name in self.names if name in self.facts}
         short = shortages_of_hosts(documents, facts)
         ended = {
@@ -118,13 +118,13 @@ class HostSession:
             raise refusal(ended)
 
     def documents(self) -> list[JoinedHost]:
-        """Return the facts that the hosts reported, as the manifest keeps them."""
+        """Return the facts that the hosts reported, for the manifest."""
         return [self.facts[name].document(name) for name in self.names if name in self.facts]
 
     def _launch(self) -> None:
         began = time.monotonic()
         is_alone = self._hosts.launch != "local"
-        # Ranks, jobs and workers of one run may be several on a host, as its scheduler has it.
+        # A scheduler may place several ranks, jobs or workers of one run on a host.
         is_only = self._hosts.launch in NAMED_ONLY
         self._invitations = {
             name: self._carrier.invite(name, is_alone=is_alone, is_only=is_only)
@@ -181,7 +181,7 @@ class HostSession:
         now = time.monotonic()
         self._ended_at = self._ended_at or now
         if len(ended) == len(missing) or now - self._ended_at >= MORE_S:
-            # The last lines of output may give the reason.
+            # The last lines of output may contain the reason.
             for line in self._launcher.news():
                 self._tell(line)
             raise refusal(ended)
@@ -199,18 +199,19 @@ class HostSession:
 def shortages_of_hosts(
     documents: Iterable[TrialDocument], facts: Mapping[str, Hello]
 ) -> dict[str, list[Shortage]]:
-    """Return what does not fit on each host, of files that it may open and of local ports.
+    """Return the shortages of each host: descriptors and local ports.
 
     `facts` are in the order in which hosts take part.
     """
     demands: dict[str, list[Demand]] = {host: [] for host in facts}
     for document in documents:
-        # A clean-up has a few connections, whatever load stands in its document.
+        # A clean-up has few connections, whatever load its document states.
         has_load = bool(document.get("load")) and document["phase"] != CLEAN_UP
         if not has_load or not facts_of(document["target"]["driver"]).connects:
             continue
         for host, share in divide(document, list(facts)).shares.items():
-            # A share has the rate of the whole: how many ports rest is not counted from it.
+            # A share has the rate of the whole, so its ports in TIME_WAIT cannot be estimated from
+            # it.
             demands[host].append(replace(demand_of(share), is_per_request=False))
     return {host: shortages(demand, _limits(facts[host])) for host, demand in demands.items()}
 

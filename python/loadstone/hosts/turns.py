@@ -1,8 +1,8 @@
 """Turns of a script on several hosts: their ends, and the objects in doubt.
 
-Sessions of one turn share no objects, so hosts exchange two things only: that a turn has ended
-everywhere, and which objects are in doubt, because a request that changes them failed or because
-the host that changes them was lost.
+Sessions of one turn share no objects, so hosts exchange only two facts: that a turn has ended
+everywhere, and which objects are in doubt, because a request that changes them failed or the host
+that changes them was lost.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,11 +10,11 @@ from collections.abc import Collection, Sequence
 from loadstone.hosts.messages import Begin
 
 DOUBTS_BYTES_MAX = 4 << 20
-"""Of more subjects in doubt than fit, four bytes each, nothing is expected any more."""
+"""If more subjects are in doubt than fit, at four bytes each, all are in doubt."""
 
 
 class Turns:
-    """The turn that the hosts of a trial have reached in its script."""
+    """The current turn of a trial's script, over all its hosts."""
 
     def __init__(self, hosts: Sequence[str], attempt: int) -> None:
         """`hosts` are in the order of their portions."""
@@ -25,7 +25,9 @@ class Turns:
         self._doubts: bytes | None = b""
 
     def end(self, host: str, turn: int, doubts: bytes | None) -> None:
-        """Note that a host has ended its part of a turn; without `doubts` all is in doubt."""
+        """Record that a host has ended its part of a turn; without `doubts` all objects are in
+        doubt.
+        """
         if turn != self._turn or host in self._ended:
             return
         self._ended.add(host)
@@ -36,7 +38,7 @@ class Turns:
             self._doubts = joined if len(joined) <= DOUBTS_BYTES_MAX else None
 
     def next(self, working: Collection[str], lost: Collection[str]) -> Begin | None:
-        """Return the turn that begins now, if every host that still takes part waits for it."""
+        """Return the next turn, if every remaining host waits for it; otherwise None."""
         if not working or not self._ended.issuperset(working):
             return None
         begin = Begin(

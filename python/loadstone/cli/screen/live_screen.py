@@ -1,7 +1,7 @@
-"""The two live lines of a terminal: what goes on and how far it is, and the figures beneath.
+"""The two live lines of a terminal: the current activity with its progress, and the figures below.
 
-The lines are made for the width that the terminal has at that moment. Where it is narrow, what says
-least gives way; the percentiles never do.
+The lines are drawn for the terminal's current width. On narrow terminals the least important parts
+are left out; the percentiles never are.
 """
 
 import os
@@ -20,7 +20,7 @@ BAR_WIDTH = 12
 
 
 class LiveScreen:
-    """The contents of the lines, drawn anew at the present width of the terminal."""
+    """The contents of the live lines, redrawn at the terminal's current width."""
 
     def __init__(self) -> None:
         self.what = ""
@@ -33,13 +33,13 @@ class LiveScreen:
         self._cpu = (time.monotonic(), time.process_time(), None)
 
     def begin(self, what: str) -> None:
-        """Show a trial that has begun: nothing is known of it yet."""
+        """Show a trial that has just begun, without figures."""
         self.what, self.note, self.left, self.share, self.live = what, "connecting …", "", 0.0, None
         self._rates.clear()
         self._second = -1
 
     def tell(self, what: str, note: str, share: float = 0.0) -> None:
-        """Show something that has no figures, such as a rest."""
+        """Show an activity without figures, such as a pause."""
         self.what, self.note, self.left, self.share, self.live = what, note, "", share, None
 
     def update(self, what: str, live: Live, left: str) -> None:
@@ -73,7 +73,7 @@ class LiveScreen:
         if self.live is None:
             return self.note
         live = self.live
-        # By importance: the last ones are left out first. The line has an order of its own.
+        # Sorted by importance, so that the last ones are dropped first; the line has another order.
         parts = {
             "rate": f"{live['requests_last_s']:,}/s",
             "times": f"p50 {_time(live['p50_ns'])}  p99 {_time(live['p99_ns'])}",
@@ -90,7 +90,9 @@ class LiveScreen:
         return "  ".join(parts[name] for name in shown if name in fitting)
 
     def _cpu_share(self) -> float:
-        """Return how much of the cores that it may use this process took since the last second."""
+        """Return this process's CPU use since the last second, as a share of its available
+        cores.
+        """
         at, used, share = self._cpu
         now, cpu = time.monotonic(), time.process_time()
         if share is None or now - at >= 1.0:

@@ -1,4 +1,4 @@
-"""Plain tables that line up, for lists and previews; and the files that users name."""
+"""Prints aligned tables for lists and previews, and writes the files that users name."""
 
 import shutil
 import sys
@@ -10,16 +10,16 @@ from loadstone.results.files.output import check_output, writing_output
 
 GAP = "  "
 LAST_MIN = 16
-"""Least width of a last column whose words go on below themselves."""
+"""Minimum width of a last column that is wrapped."""
 
 
 def print_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[int] = ()
 ) -> None:
-    """Print rows under a head, columns as wide as their widest cell; `numbers` line up right.
+    """Print rows under a head, columns as wide as their widest cell; columns `numbers` align right.
 
-    On a terminal that is too narrow the words of the last column go on below themselves. Elsewhere
-    a row is a line, for programs that read it.
+    On a terminal that is too narrow the last column is wrapped. Elsewhere each row is one line, so
+    that programs can parse it.
     """
     widths = [max(len(str(row[column])) for row in (head, *rows)) for column in range(len(head))]
     if sys.stdout.isatty():
@@ -37,7 +37,7 @@ def print_table(
 
 
 def print_words(text: str, *, indent: str = "", below: str = "") -> None:
-    """Print a sentence, on a terminal in lines as wide as it is; `below` begins those that follow.
+    """Print a sentence, wrapped to the terminal's width; `below` prefixes the following lines.
 
     Elsewhere it stays one line, for programs that read it.
     """

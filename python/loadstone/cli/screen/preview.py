@@ -34,7 +34,7 @@ from loadstone.execution.payload_files import PayloadFiles
 if TYPE_CHECKING:
     from loadstone.analysis.judgements.thresholds import Threshold
 
-# A plan fits 80 × 24, however many trials it has.
+# A plan fits into 80 × 24, however many trials it has.
 WIDTH = 80
 PHASES_SHOWN = 5
 PARAMETERS_SHOWN = 5
@@ -83,7 +83,7 @@ def print_preview(
     hosts: Hosts | None = None,
     are_trials_listed: bool = False,
 ) -> None:
-    """Print what a plan measures and what it costs, on one screen; its trials where asked for."""
+    """Print what a plan measures and what it costs, on one screen, and its trials if requested."""
     check_documents(plan)
     measured = [planned for planned in plan.trials if planned.is_measured]
     varied = {
@@ -96,13 +96,13 @@ def print_preview(
     else:
         _print_phases(measured)
         _print_varied(varied)
-        # The order of queries is said with them.
+        # The order of queries is printed with them.
         if not any(document.get("queries") for document in plan.documents()):
             _print_order(measured, varied, ORDERS_OF_CASES[order].format(seed=plan.seed))
     preview_surroundings.print_surroundings(plan, nodes or {}, hosts)
     _print_cost(plan, rate, bandwidth)
     for absent in absent_secrets(plan):
-        # A plan may be looked at where it will not be run.
+        # A plan may be previewed on a host that will not run it.
         say(f"warning: {absent}", sys.stdout)
     for worry in host_limits.check(plan):
         say(f"warning: {worry.text}\nhint: {worry.hint}", sys.stdout)
@@ -129,14 +129,14 @@ def _case_of(planned: PlannedTrial) -> str:
 
 
 def _print_phases(measured: Sequence[PlannedTrial]) -> None:
-    """Print a row for each phase: what is swept stands as its first and last value."""
+    """Print a row for each phase, with the first and last value of swept parameters."""
     phases: dict[str, list[PlannedTrial]] = {}
     for planned in measured:
         phases.setdefault(planned.phase, []).append(planned)
     rows = []
     for name, trials in list(phases.items())[:PHASES_SHOWN]:
         does = dict.fromkeys(_does(planned.document) for planned in trials)
-        # By number: a plan shuffles its cases, and "10,536" comes before "2,664" as text.
+        # Sorted by number: a plan shuffles its cases, and "10,536" sorts before "2,664" as text.
         loads = sorted({(_load_number(planned), _load(planned)) for planned in trials})
         ends = sorted({(_end_numbers(planned), _end(planned)) for planned in trials})
         columns = (does, [load for _, load in loads], [end for _, end in ends])
@@ -147,7 +147,7 @@ def _print_phases(measured: Sequence[PlannedTrial]) -> None:
 
 
 def _span(values: Iterable[str]) -> str:
-    """Return a value, or what several are between."""
+    """Return a single value, or the range of several."""
     ordered = list(values)
     return ordered[0] if len(ordered) == 1 else f"{ordered[0]} … {ordered[-1]}"
 
@@ -178,7 +178,7 @@ def _width_of_names(varied: Mapping[str, Sequence[str]]) -> int:
 def _print_order(
     measured: Sequence[PlannedTrial], varied: Mapping[str, Sequence[str]], words: str
 ) -> None:
-    """Print in which order the first block has its cases, where one value tells them apart."""
+    """Print the order of the cases in the first block, if one parameter distinguishes them."""
     if not varied:
         return
     width = _width_of_names(varied)
@@ -195,7 +195,7 @@ def _print_order(
 
 
 def _fitting(values: Sequence[str], room: int) -> str:
-    """Return values with commas; where they do not fit, the first ones and the last."""
+    """Return values separated by commas; if they do not fit, the first ones and the last."""
     for shown in range(len(values), 1, -1):
         gap = [] if shown == len(values) else ["…"]
         text = ", ".join([*values[: shown - 1], *gap, values[-1]])
@@ -205,7 +205,7 @@ def _fitting(values: Sequence[str], room: int) -> str:
 
 
 def _print_trials(trials: Sequence[PlannedTrial], varied: Mapping[str, Sequence[str]]) -> None:
-    # Target and load have columns of their own, whether they differ or not.
+    # Target and load have their own columns, whether they vary or not.
     swept = [name for name in varied if name not in ("target", "threads", "rate")]
     rows = []
     for planned in trials:
@@ -245,7 +245,7 @@ def _load(planned: PlannedTrial) -> str:
 
 
 def _load_number(planned: PlannedTrial) -> float:
-    """Return the threads or the requests a second of a load, where a search begins."""
+    """Return the load as a number: threads, requests per second, or the start of a search."""
     if planned.is_search:
         loads = planned.document["search"]["loads"]
         return loads["low"] or loads["start"] or 0
@@ -304,7 +304,7 @@ def _print_cost(plan: Plan, rate: float | None, bandwidth: float | None) -> None
 
 
 def _print_starts(schedule: Schedule | None, limit: int) -> None:
-    """Print when a schedule starts the plan: what stands above is its first start."""
+    """Print when a schedule starts the plan; the preview shows its first start."""
     if schedule is None:
         return
     now = datetime.datetime.now().astimezone()
@@ -318,7 +318,7 @@ def _print_starts(schedule: Schedule | None, limit: int) -> None:
 
 
 def _search_load(document: TrialDocument) -> str:
-    """Return the loads of a search: "100 to 4,000/s", an end that is to be found left open."""
+    """Return the loads of a search, "100 to 4,000/s"; an unknown bound is left open."""
     loads, per = (
         document["search"]["loads"],
         "" if document["search"]["vary"] == "threads" else "/s",
@@ -330,7 +330,7 @@ def _search_load(document: TrialDocument) -> str:
 
 
 def _end_numbers(planned: PlannedTrial) -> tuple[int, int]:
-    """Return the requests and the nanoseconds that end a trial, 0 for an end that it lacks."""
+    """Return the requests and nanoseconds that end a trial, 0 for a missing limit."""
     stop, iterations = planned.document["stop"], planned.document.get("iterations", 1)
     requests, duration_ns = stop.get("requests") or 0, stop.get("duration_ns") or 0
     return requests * iterations, duration_ns * iterations

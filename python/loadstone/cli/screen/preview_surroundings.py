@@ -17,7 +17,7 @@ from loadstone.cli.screen.output import print_table
 
 
 def print_surroundings(plan: Plan, nodes: Mapping[str, Node], hosts: Hosts | None) -> None:
-    """Print everything that is measured, run and watched around the trials, if anything is."""
+    """Print everything that runs beside or between the trials, if there is anything."""
     if any(node.probes for node in nodes.values()):
         _print_node_probes(nodes)
     if plan.ceilings:

@@ -44,24 +44,24 @@ from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import describe_refusal, refused
 
 LOST_NAMED = 3
-"""So many lost hosts are named in the line of a trial."""
+"""At most this many lost hosts are named in a trial's line."""
 
 PLAIN_EVERY_S = 1.0
-# A rest may last for hours, and a log needs no countdown.
+# A pause may last for hours, and a log needs no countdown.
 PLAIN_REST_EVERY_S = 60.0
 
-# The load generator's names for the outcome of asking for an object that is not there.
+# The load generator's names for the outcome of requests for missing objects.
 ABSENT = frozenset({"not_found", "http_404"})
 
 
 class View(Protocol):
-    """Shows events as they come."""
+    """Shows events as they occur."""
 
     def show(self, event: Event) -> None:
-        """Take one event."""
+        """Show one event."""
 
     def close(self) -> None:
-        """Leave the screen as it should stay."""
+        """Finish the output and restore the screen."""
 
 
 def make_view(
@@ -71,10 +71,10 @@ def make_view(
     is_quiet: bool = False,
     has_trials: bool = True,
 ) -> View:
-    """Return the view that suits where the output goes; `done` trials ran before a resumption.
+    """Return the view for the kind of output; `done` trials ran before a resumption.
 
-    A quiet view prints problems only. Without `has_trials` only they stay on the screen, since
-    somebody else prints what is done.
+    A quiet view prints problems only. Without `has_trials` only problems stay on the screen,
+    because the caller prints the results.
     """
     if not is_quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return _TerminalView(trials, done, has_trials=has_trials)
@@ -96,7 +96,7 @@ class _Refusals:
 
 
 class _Holes:
-    """Failed puts that may have left their object on the target all the same."""
+    """Failed puts that may nevertheless have stored their object on the target."""
 
     def __init__(self) -> None:
         self._more: dict[tuple[str, str], int] = {}
@@ -123,7 +123,7 @@ ALL_WRONG = (
 
 
 def figures(live: Live) -> str:
-    """Return the last second's figures."""
+    """Return the figures of the last second."""
     parts = [f"{live['requests_last_s']:>9,}/s"]
     parts.append(f"{live['bytes_last_s'] / (1 << 20):>8.1f} MiB/s")
     parts.append(f"p50 {_time(live['p50_ns'])}  p99 {_time(live['p99_ns'])}")
@@ -141,16 +141,16 @@ def _time(value_ns: int) -> str:
 def ending(summary: Summary) -> str:
     """Return the line that stays on the screen when a trial has ended."""
     times = summary.get("iterations") or []
-    # The summary counts every request, those of warm-up and cool-down too: so does the time.
+    # The summary counts all requests including warm-up and cool-down, so their time is included.
     seconds = sum(max(0, entry["end_ns"] - entry["start_ns"]) for entry in times) / 1e9
     good = good_requests(summary)
     rate = good / seconds if seconds > 0 else 0.0
     swept = summary.get("objects_swept") or summary.get("buckets_left")
     is_sweep = not summary.get("requests") and swept
-    # A clean-up finds by listing what it deletes: it makes no requests that are counted.
+    # A clean-up finds its objects by listing, and makes no counted requests.
     line = "" if is_sweep else units.counted(good, "request")
     if seconds > 0 and not is_sweep:
-        # A load whose hosts were all lost has no end time, and so no rate.
+        # A load whose hosts were all lost has no end time, and therefore no rate.
         line += f" in {seconds:.2f} s, {rate:,.0f}/s"
         if summary.get("bytes"):
             line += f", {units.format_byte_rate(summary['bytes'] / seconds)}"
@@ -189,7 +189,7 @@ def _lost_hosts(summary: Summary) -> str:
 
 
 def did_something(document: TrialDocument, summary: Summary) -> bool:
-    """Tell whether a trial is worth a line: a preparation or clean-up that found nothing is not."""
+    """Tell whether a trial deserves a line; a preparation or clean-up without work does not."""
     names = ("requests", "objects_swept", "buckets_left", "retries")
     counts = (summary.get(name) for name in names)
     is_whole = summary.get("state") == "finished"
@@ -197,9 +197,10 @@ def did_something(document: TrialDocument, summary: Summary) -> bool:
 
 
 def is_all_wrong(summary: Summary) -> bool:
-    """Tell whether not one of several reads brought back what loadstone writes.
+    """Tell whether several reads completed and none returned data that loadstone wrote.
 
-    Some may have failed otherwise: others' objects are seldom called just like the dataset's.
+    Some requests may have failed for other reasons, as foreign objects rarely have the dataset's
+    names.
     """
     wrong = sum((summary.get("mismatches") or {}).values())
     requests = summary.get("requests", 0)
@@ -214,7 +215,7 @@ def _kinds(summary: Summary) -> str:
 
 
 def left_ns(live: Live) -> int | None:
-    """Return the remaining time of the trial at its present pace."""
+    """Return the remaining time of the trial at its present pace, in nanoseconds."""
     share: float | None = live.get("progress")
     elapsed_ns: int = live["elapsed_ns"]
     if not share:
@@ -223,18 +224,18 @@ def left_ns(live: Live) -> int | None:
 
 
 def _duration(duration_ns: int) -> str:
-    # Whole seconds: more would only flicker.
+    # Fractions of a second would only flicker.
     seconds = round(duration_ns / 1e9)
     return units.format_duration(seconds * 10**9) if seconds >= 120 else f"{seconds} s"
 
 
 def ceiling_words(document: CeilingDocument) -> str:
-    """Return what a ceiling is, in a few words."""
+    """Return a short description of a ceiling."""
     return f"ceiling {document['name']} of {', '.join(document['targets'])}"
 
 
 def measured(measurements: Sequence[CeilingMeasurement]) -> str:
-    """Return the highest rate that a ceiling showed in each direction."""
+    """Return the highest rate of a ceiling in each direction."""
     best: dict[str, float] = {}
     for measurement in measurements:
         best[measurement["bounds"]] = max(
@@ -254,7 +255,7 @@ def hook_words(entry: HookEntry) -> str:
 
 
 class _Line(NamedTuple):
-    """A line that stays on the screen; `is_of_trial` if it bears the number of the trial."""
+    """A line that stays on the screen; `is_of_trial` if it shows the trial's number."""
 
     mark: str
     text: str
@@ -262,12 +263,12 @@ class _Line(NamedTuple):
 
     @property
     def is_problem(self) -> bool:
-        """Whether something went wrong."""
+        """Whether the line reports a problem."""
         return self.mark in ("!", "✗")
 
 
 class _Lines:
-    """The lines that stay of events, alike on a terminal and on a pipe."""
+    """Formats the permanent lines of events, the same on a terminal and on a pipe."""
 
     def __init__(self) -> None:
         self._refusals = _Refusals()
@@ -304,7 +305,7 @@ class _Lines:
 
 
 class _PlainView:
-    """At most one line a second on standard error, then one for each trial that ends."""
+    """At most one line per second on standard error, then one for each trial that ends."""
 
     def __init__(self, trials: int, done: int = 0, *, is_quiet: bool = False) -> None:
         self._is_quiet = is_quiet
@@ -356,15 +357,15 @@ class _PlainView:
         return True
 
     def _say(self, text: str, number: str | None = None) -> None:
-        # A closed pipe is no reason to stop hours of measuring.
+        # Hours of measurement must not be lost because a pipe was closed.
         with contextlib.suppress(OSError):
             line = f"[{number or self._number}/{self._trials}] {text}"
-            # The text may come from a host of the run.
+            # The text may come from a remote host.
             print(plain(line), file=sys.stderr, flush=True)
 
 
 class _TerminalView:
-    """One live line, and above it one that stays for each trial that has ended."""
+    """One live line, and above it a permanent line for each trial that has ended."""
 
     def __init__(
         self, trials: Sequence[PlannedTrial], done: int = 0, *, has_trials: bool = True

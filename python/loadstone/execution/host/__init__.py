@@ -1,1 +1,1 @@
-"""The host that makes the load: its facts, its limits, and whether a target shares it."""
+"""Facts and limits of the host that makes the load."""

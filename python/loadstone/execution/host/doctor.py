@@ -1,4 +1,4 @@
-"""Checks of a load host: what limits it or is missing, each with its value and what to do."""
+"""Checks a load host: each limit or missing feature, with its value and advice."""
 
 import ctypes
 import os
@@ -24,14 +24,16 @@ from loadstone.results import calibration
 State = Literal["good", "limits", "missing"]
 
 DESCRIPTORS_USUAL_MIN = 65_536
-"""As many as one host has local ports for one address, about."""
+"""About the number of local ports that one host has for one remote address."""
 
 RECEIVE_WINDOW_MIN_BYTES = 4 << 20
-"""10 Gbit/s over 3 ms of round trip; a smaller window limits one connection below that."""
+"""The bandwidth-delay product of 10 Gbit/s at 3 ms; a smaller window limits a connection to
+less.
+"""
 
 STEAL_MAX_SHARE = 0.01
 LOAD_MAX_SHARE = 0.25
-"""Other programs' share of the cores, beyond which results vary with them."""
+"""Share of the cores used by other programs, above which results vary with their load."""
 
 ROOM_MIN_BYTES = 1 << 30
 SLOW_CLOCKS = ("acpi_pm", "hpet", "jiffies", "pit")
@@ -50,12 +52,12 @@ class HostCheck:
     advice: str | None = None
 
     def document(self) -> dict[str, str | None]:
-        """Return it as JSON has it."""
+        """Return the check as JSON."""
         return asdict(self)
 
 
 def examine(folder: Path) -> list[HostCheck]:
-    """Return all checks of this host; `folder` is where runs would be kept."""
+    """Return all checks of this host; `folder` is where runs would be stored."""
     host = facts.fingerprint()
     return [
         *_build(),
@@ -114,7 +116,7 @@ def _steal() -> Iterator[HostCheck]:
         words = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
     except OSError:
         return
-    # user nice system idle iowait irq softirq steal: the rest is part of user and nice.
+    # user nice system idle iowait irq softirq steal; later fields are part of user and nice.
     ticks = [int(word) for word in words[:8]]
     if len(ticks) == 8 and any(ticks):
         share = ticks[7] / sum(ticks)
@@ -128,7 +130,7 @@ def _clocks(host: HostFacts) -> Iterator[HostCheck]:
     if source := host.get("clock_source"):
         advice = "reading this clock takes a microsecond or more: choose tsc or kvm-clock"
         yield _limit("clock source", source, advice if source in SLOW_CLOCKS else None)
-    # struct timex is 208 bytes; all zero asks, and sets nothing.
+    # struct timex has 208 bytes; all zero only queries, and sets nothing.
     state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(256))
     if state >= 0:
         is_free = state == TIME_ERROR
@@ -257,7 +259,7 @@ def _cgroup() -> Mapping[str, float]:
 
 
 def _read(kind: type[Cgroup] | type[Memory]) -> Mapping[str, float]:
-    """Return a probe's readings; none where this host does not have it."""
+    """Return a probe's readings; empty if this host does not support it."""
     try:
         probe = kind()
     except AbsentError:

@@ -68,7 +68,7 @@ def versions() -> dict[str, str]:
 def _build() -> str:
     """Return 16 digits of the load generator's build id: two builds of one version differ.
 
-    Where the linker wrote none, they are those of the file's SHA-256, which takes 50 ms.
+    If the linker wrote none, the digits come from the file's SHA-256, which takes 50 ms.
     """
     assert _loadgen.__file__ is not None
     with open(_loadgen.__file__, "rb") as file:
@@ -113,7 +113,7 @@ def fingerprint() -> HostFacts:
 def _kernel_options() -> list[str]:
     """Return the words of the kernel's command line that affect speed.
 
-    Only those: the rest names images and consoles, and may hold what should not be published.
+    All others are left out: they name images and consoles, and may contain private data.
     """
     words = (_text(Path("/proc/cmdline")) or "").split()
     return [word for word in words if word.startswith(KERNEL_OPTIONS)]
@@ -156,19 +156,19 @@ def _cpu() -> dict[str, Any]:
 
 
 def _governors() -> str | None:
-    """Return how the cores' clock is governed, or several words if they differ."""
+    """Return the cores' frequency governor, or several words if cores differ."""
     paths = CPU.glob("cpu[0-9]*/cpufreq/scaling_governor")
     return ", ".join(sorted({text for path in paths if (text := _text(path))})) or None
 
 
 def _frequencies() -> str | None:
-    """Return how fast the cores may run, in kHz, or several numbers if they differ."""
+    """Return the cores' maximum frequency in kHz, or several numbers if cores differ."""
     paths = CPU.glob("cpu[0-9]*/cpufreq/scaling_max_freq")
     return ", ".join(sorted({text for path in paths if (text := _text(path))})) or None
 
 
 def _turbo() -> str | None:
-    """Return "on" or "off" where the kernel says which."""
+    """Return "on" or "off"; None if the kernel does not report it."""
     match _text(CPU / "intel_pstate/no_turbo"), _text(CPU / "cpufreq/boost"):
         case ("0", _) | (None, "1"):
             return "on"
@@ -178,7 +178,7 @@ def _turbo() -> str | None:
 
 
 def _container() -> str | None:
-    """Return the kind of container this runs in, as far as it shows itself."""
+    """Return the kind of container that this process runs in, if it can be detected."""
     if Path("/run/.containerenv").exists():
         return "podman"
     if Path("/.dockerenv").exists():
@@ -200,7 +200,7 @@ def _network_cards() -> dict[str, Any]:
         facts = {
             "mtu": _text(card / "mtu"),
             "state": _text(card / "operstate"),
-            # A card that is down, or a virtual one, says -1 or nothing.
+            # The speed of a virtual card, or one that is down, is -1 or absent.
             "speed_mbit_per_s": speed if speed and not speed.startswith("-") else None,
             "driver": _link_name(card / "device/driver"),
         }
@@ -232,7 +232,7 @@ def _link_name(path: Path) -> str | None:
 
 
 def read_sysctl(name: str) -> str | None:
-    """Return a setting of the kernel, its blanks as single ones; None where it has no such."""
+    """Return a kernel setting with runs of blanks reduced to one; None if the kernel lacks it."""
     text = _text(Path("/proc/sys") / name.replace(".", "/"))
     return None if text is None else " ".join(text.split())
 

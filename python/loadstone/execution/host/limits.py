@@ -1,4 +1,4 @@
-"""Checks whether this host allows the connections of a plan: descriptors and local ports."""
+"""Checks whether this host has enough descriptors and local ports for a plan's connections."""
 
 import resource
 from collections.abc import Iterator, Mapping
@@ -12,12 +12,14 @@ from loadstone.errors import LoadstoneError
 from loadstone.probes import sockets
 
 if TYPE_CHECKING:
-    # An agent tells its host's limits, and plans nothing.
+    # An agent reports its host's limits, and needs no planner.
     from loadstone.campaign.planning.plan import Plan
 
 PROC = Path("/proc")
 SPARE_DESCRIPTORS = 64
-"""Descriptors of a load generator beside its connections; the same number as in limits.rs."""
+"""Descriptors that a load generator needs besides its connections; the same number as in
+limits.rs.
+"""
 
 _PORTS_USUAL = (32_768, 60_999)
 
@@ -38,7 +40,7 @@ class Limits:
         return self.last_port - self.first_port + 1
 
     def rest_s(self, *, is_loopback: bool) -> int:
-        """Return for how long a port rests after its connection."""
+        """Return for how many seconds a port stays in TIME_WAIT after its connection."""
         return sockets.port_rest_s(self.tcp_tw_reuse, is_loopback=is_loopback)
 
 
@@ -64,7 +66,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """A limit that is exceeded, with a hint; it is a warning unless `is_certain`."""
+    """An exceeded limit, with a hint; only a warning unless `is_certain`."""
 
     text: str
     hint: str
@@ -72,11 +74,11 @@ class Shortage:
 
 
 def read_limits() -> Limits:
-    """Return the limits of this host, with usual values where they cannot be read."""
+    """Return the limits of this host; default values for those that cannot be read."""
     first, last = _numbers("sys/net/ipv4/ip_local_port_range", 2) or _PORTS_USUAL
     reuse = _numbers("sys/net/ipv4/tcp_tw_reuse", 1) or (sockets.TCP_TW_REUSE_USUAL,)
     return Limits(
-        # The load generator lifts its soft limit to the hard one.
+        # The load generator raises its soft limit to the hard one.
         descriptors=_descriptors(),
         first_port=first,
         last_port=last,
@@ -115,7 +117,7 @@ def check(plan: "Plan") -> list[Shortage]:
 
 
 def describe(plan: "Plan") -> str | None:
-    """Return the sum for `--dry-run`; None when no trial has connections."""
+    """Return the connections of a plan for `--dry-run`; None if it has none."""
     demands = demands_of(plan)
     if not demands:
         return None
@@ -158,11 +160,13 @@ def _too_many_ports(demands: list[Demand], limits: Limits) -> Iterator[Shortage]
 
 
 def _too_many_a_second(demands: list[Demand], limits: Limits) -> Iterator[Shortage]:
-    """Look at connections that are opened for one request each: their ports rest afterwards."""
+    """Check connections that serve one request each, because their ports stay in TIME_WAIT
+    afterwards.
+    """
     for demand in sorted(demands, key=lambda demand: -(demand.rate_per_s or 0)):
         rest_s = limits.rest_s(is_loopback=demand.is_loopback)
-        # Those that rest now may all be of the endpoint that is asked next; ports that the kernel
-        # uses again after a second hold nothing up.
+        # All ports in TIME_WAIT may belong to the next trial's endpoint. Ports that the kernel
+        # reuses after a second do not delay it.
         resting = limits.time_wait if rest_s == sockets.TIME_WAIT_S else 0
         free = max(0, limits.ports - resting) * demand.endpoints
         if not demand.is_per_request or (demand.requests is not None and demand.requests <= free):
@@ -211,7 +215,7 @@ def demand_of(document: TrialDocument) -> Demand:
     return Demand(
         trial=document["id"],
         target=document["target"]["name"],
-        # The steps of a search are not planned yet; each is looked at when its turn comes.
+        # The steps of a search are not planned yet; each is checked before it runs.
         clients=(load.get("clients_max") if is_open else load.get("clients")) or 0,
         endpoints=max(1, len(addresses)),
         is_loopback=bool(addresses)
@@ -228,7 +232,7 @@ def _name(demand: Demand) -> str:
 
 
 def _ports(limits: Limits) -> str:
-    # A client host reports their number, not their range.
+    # A client host reports the number of its ports, but not their range.
     span = f", {limits.first_port} to {limits.last_port}" if limits.first_port > 1 else ""
     return f"{limits.ports:,} local ports{span}"
 

@@ -1,9 +1,9 @@
-"""A control group around the load: it gets no more memory than a campaign's `limits` say.
+"""Limits the memory of a run by a control group, as a campaign's `limits` require.
 
-The process moves into a group of its own and back out at the end. What it held before counts where
-it was before: the limit is one of what the run takes from then on. Version 1 of control groups is
-used where that has the memory controller, version 2 otherwise. Beyond the limit the kernel kills
-the process; what had ended by then is safe, and a watcher outside the group says what happened
+The process moves into a new group and back at the end. Memory that it held before stays charged to
+its old group, so the limit covers only what the run allocates from then on. Control groups of
+version 1 are used if they have the memory controller, otherwise version 2. At the limit the kernel
+kills the process; trials that had ended are safe, and a watcher outside the group reports the kill
 (`memory_watch.py`).
 """
 
@@ -55,7 +55,7 @@ VERSION_2 = _Files(
 
 @dataclass(slots=True, kw_only=True)
 class MemoryGroup:
-    """The group that a run is in."""
+    """The control group of a run."""
 
     folder: Path
     files: _Files
@@ -72,16 +72,16 @@ class MemoryGroup:
         }
 
     def kills(self) -> int:
-        """Return how many processes the kernel has killed here for their memory."""
+        """Return how many processes in the group the kernel has killed for lack of memory."""
         return self._read(self.files.kills, "oom_kill") or 0
 
     def remove(self) -> None:
-        """Remove the group, unless processes are still in it."""
+        """Remove the group, unless it still contains processes."""
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
     def _read(self, name: str, key: str | None) -> int | None:
-        """Return a number of a file, or of one line of it; None where this kernel has it not."""
+        """Return a number from a file, or from one line of it; None if this kernel lacks it."""
         try:
             words = (self.folder / name).read_text().split()
         except OSError:
@@ -95,22 +95,22 @@ ENDED = b"ended"
 
 
 def group_at(folder: Path, limit_bytes: int) -> MemoryGroup:
-    """Return a group that is there."""
+    """Return a group that exists already."""
     files = VERSION_1 if (folder / VERSION_1.limit).exists() else VERSION_2
     return MemoryGroup(folder=folder, files=files, limit_bytes=limit_bytes)
 
 
 @contextlib.contextmanager
 def limited(limit_bytes: int, name: str, run: Path, proc: Path = PROC) -> Iterator[MemoryGroup]:
-    """Keep this process in a group with so much memory for as long as the block lasts.
+    """Run the block with this process in a group with limited memory.
 
-    Should the kernel kill the process, a watcher says so in the folder `run`.
+    If the kernel kills the process, a watcher records that in the folder `run`.
     """
     origin, parent, files = _own_group(proc)
     folder = parent / f"loadstone-{name}"
     pid = str(os.getpid())
     group = MemoryGroup(folder=folder, files=files, limit_bytes=limit_bytes)
-    # Of a run that was killed together with its watcher.
+    # An old group, left by a run that was killed together with its watcher.
     group.remove()
     try:
         folder.mkdir()
@@ -135,7 +135,7 @@ def _watched(group: MemoryGroup, run: Path) -> Iterator[None]:
     """Start a process that reports whether this one was killed."""
     command = [sys.executable, "-m", "loadstone.execution.host.memory_watch"]
     command += [str(group.folder), str(run), str(group.limit_bytes)]
-    # In a session of its own, so that Ctrl-C is the run's alone.
+    # A session of its own keeps Ctrl-C away from the watcher.
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as watcher:
         try:
             yield
@@ -149,7 +149,7 @@ def _refusal(limit_bytes: int, what: str, error: OSError) -> InputError:
 
 
 def _own_group(proc: Path) -> tuple[Path, Path, _Files]:
-    """Return the process's group, the folder that a new one is made in, and its files' names."""
+    """Return the process's group, the parent folder for a new group, and the names of its files."""
     groups = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
     for _, controllers, path in groups:
         if "memory" in controllers.split(","):
@@ -160,7 +160,8 @@ def _own_group(proc: Path) -> tuple[Path, Path, _Files]:
         if controllers == "":
             group = _mounted(proc, "cgroup2", None, path)
             if group is not None and _has_memory(group):
-                # A group of version 2 with processes has no groups below it: ours stands beside.
+                # A version 2 group with processes cannot have child groups, so the new one becomes
+                # its sibling.
                 at_top = not (group / "cgroup.type").exists()
                 return group, group if at_top else group.parent, VERSION_2
     raise InputError(
@@ -175,7 +176,7 @@ def _has_memory(group: Path) -> bool:
 
 
 def _mounted(proc: Path, kind: str, controller: str | None, path: str) -> Path | None:
-    """Return the folder of a group, by the mount that shows it."""
+    """Return the folder of a group, found by the mount that contains it."""
     for line in (proc / "mountinfo").read_text().splitlines():
         fields, _, source = line.partition(" - ")
         words, of = fields.split(), source.split()
@@ -183,7 +184,7 @@ def _mounted(proc: Path, kind: str, controller: str | None, path: str) -> Path |
             continue
         root, mount = words[3], Path(words[4])
         if root != "/" and not (path == root or path.startswith(f"{root}/")):
-            # In a container the mount may begin at a group that the path does not name.
+            # In a container the mount may start at a group that the path does not name.
             return mount
         folder = mount / path.removeprefix("" if root == "/" else root).lstrip("/")
         return folder if folder.exists() else mount

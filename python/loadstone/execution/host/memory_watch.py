@@ -1,8 +1,8 @@
-"""Reports that the kernel killed a run for its memory, because the run itself cannot.
+"""Reports that the kernel killed a run for lack of memory, because the run itself cannot.
 
-It waits outside the run's control group until the run says that it has ended, or ends without a
-word. Then it reports this on the run's standard error, writes the outcome into the run's manifest,
-and removes the control group.
+It waits outside the run's control group until the run reports its end or dies. If the run died, it
+reports that on the run's standard error, writes the outcome into the run's manifest, and removes
+the control group.
 """
 
 import contextlib
@@ -31,7 +31,9 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def tell(group: MemoryGroup, run: Path, kills: int) -> None:
-    """Report that the kernel killed the run, also in the run's manifest, if there is one."""
+    """Report that the kernel killed the run, on standard error and in the manifest if there is
+    one.
+    """
     limit = units.format_bytes(group.limit_bytes)
     why = f"the kernel killed the run: it used more memory than limits.memory: {limit}"
     lines = [f"error: {why}"]
@@ -44,7 +46,7 @@ def tell(group: MemoryGroup, run: Path, kills: int) -> None:
 
 
 def _note(group: MemoryGroup, run: Path, kills: int, why: str) -> Sequence[str]:
-    """Write into the manifest how the run ended; return which trial it was that had begun."""
+    """Write the end of the run into its manifest; return the trials that had begun."""
     with contextlib.closing(RunWriter.reopen(run)) as writer:
         under_way = [
             document["id"]

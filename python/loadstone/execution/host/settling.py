@@ -1,9 +1,9 @@
-"""Before a load: has what earlier trials left behind gone?
+"""Waits before a load until the residue of earlier trials is gone.
 
-Local ports that rest, connections that are closing, dirty pages and a queue at the target's disks
-slow the next trial, which then looks like an effect of its own load. Each quantity is looked at,
-waited for within a bound, and kept with the trial. A quantity for which a wait was in vain belongs
-to something else that goes on, so that no later trial waits for it.
+Ports in TIME_WAIT, closing connections, dirty pages and queued requests at the target's disks slow
+the next trial, whose own load would be blamed. Each quantity is read, given bounded time to settle,
+and recorded with the trial. If waiting for a quantity had no effect, it has another cause, and no
+later trial waits for it.
 """
 
 import ipaddress
@@ -29,37 +29,39 @@ from loadstone.probes.proc import AbsentError
 TICK_S = 0.5
 
 PORTS_SETTLED_SHARE = 0.05
-"""So many of the local ports may rest on any host that is in use."""
+"""This share of the local ports may be in TIME_WAIT on any host in use."""
 
 CLOSING_SETTLED_SHARE, CLOSING_SETTLED_MIN = 0.10, 16
-"""Of a trial's own clients, so many connections may still be closing."""
+"""This share of a trial's own clients, or this number, may have connections that still close."""
 
 DIRTY_SETTLED_SHARE, DIRTY_SETTLED_MIN_BYTES = 0.01, 64 << 20
-"""Of the memory, so much may be dirty; the kernel writes back by itself above a tenth."""
+"""This share of the memory may be dirty; above a tenth the kernel starts to write back by
+itself.
+"""
 
 DISK_REQUESTS_SETTLED_MAX = 2
-"""So many requests may be under way at a disk that serves nobody but its own host."""
+"""This many requests may be queued at a disk that serves only its own host."""
 
 PORTS_WAIT_S, CLOSING_WAIT_S, DIRTY_WAIT_S, DISK_WAIT_S = 65.0, 10.0, 60.0, 30.0
-"""Most time that a trial waits for each. TIME_WAIT takes 60 s, a constant of the kernel."""
+"""Longest wait of a trial for each, in seconds. TIME_WAIT takes 60 s, a constant of the kernel."""
 
 HOST_WAIT_MAX_S = PORTS_WAIT_S + CLOSING_WAIT_S + DIRTY_WAIT_S
-"""Most time that a load host waits before one trial."""
+"""Longest wait of a load host before one trial, in seconds."""
 
 
 def wait_max_s(document: TrialDocument, *, is_target_watched: bool) -> float:
-    """Return the most time that a trial waits for the residue of earlier trials."""
+    """Return the longest time in seconds that a trial waits for the residue of earlier trials."""
     quantities = Settling().quantities_of(document)
     return sum(quantity.wait_s for quantity in quantities) + DISK_WAIT_S * is_target_watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """One thing that an earlier trial may have left, and how much of it counts as settled.
+    """A residue of earlier trials, and the amount that counts as settled.
 
-    `words` say until when a trial waits, with {} for the value; `help_along` does what makes it go.
-    `expect` returns a value from under the last load while a newer one is due: worth a wait, and
-    never kept.
+    `words` describe the end of the wait, with {} for the value; `help_along` speeds it up. `expect`
+    returns a reading taken during the last load while a newer one is due: it may start a wait, but
+    is never recorded.
     """
 
     name: str
@@ -72,7 +74,7 @@ class Quantity:
     help_along: Callable[[Callable[[], bool]], None] | None = None
 
     def look(self) -> tuple[float | None, float]:
-        """Return how much there is, where that is known, and how much there may be."""
+        """Return the amount, if known, and its upper bound."""
         value = self.read()
         return value, (self.expect() if value is None else value) or 0.0
 
@@ -81,16 +83,16 @@ Rest = Callable[[float], bool]
 """Waits for a number of seconds, and returns whether the run is to stop."""
 
 Tell = Callable[[float, str], None]
-"""Reports a wait: the remaining seconds at most, and the reason."""
+"""Reports a wait: the maximum remaining seconds, and the reason."""
 
 
 Hosts = Callable[[], set[str]]
-"""Returns the addresses of a target's hosts; none where its names lead to none."""
+"""Returns the addresses of a target's hosts; empty if its names cannot be resolved."""
 
 
 @dataclass(slots=True)
 class Settling:
-    """Looks before each trial of one session on one host."""
+    """Checks the residue before each trial of one session on one host."""
 
     _in_vain: set[str] = field(default_factory=set)
     _written_bytes: int = 0
@@ -102,7 +104,7 @@ class Settling:
             self._written_bytes += summary.get("bytes") or 0
 
     def quantities_of(self, document: TrialDocument) -> list[Quantity]:
-        """Return the quantities that a trial's own host checks before its load."""
+        """Return the quantities to check on the trial's own host before its load."""
         facts = facts_of(document["target"]["driver"])
         settings = document["target"].get("settings") or {}
         quantities: list[Quantity] = []
@@ -117,9 +119,9 @@ class Settling:
         return quantities
 
     def settle(self, quantities: Sequence[Quantity], rest: Rest, tell: Tell) -> HostState:
-        """Wait until all quantities have settled, each within its bound, and return what was seen.
+        """Wait until all quantities have settled, each within its bound, and return the readings.
 
-        Quantities that cannot be read here are left out.
+        Quantities that cannot be read are left out.
         """
         began = time.monotonic()
         looks = {quantity.name: quantity.look() for quantity in quantities}
@@ -153,10 +155,7 @@ class Settling:
     def _wait_for(
         self, quantity: Quantity, look: tuple[float | None, float], rest: Rest, tell: Tell
     ) -> float | None:
-        """Return how much of a quantity is left when it has settled, or after its bound.
-
-        None where that is not known.
-        """
+        """Return a quantity's value when it has settled, or at its bound; None if unknown."""
         end = time.monotonic() + quantity.wait_s
         value, pending = look
         why = quantity.words.format(quantity.describe(pending))
@@ -179,7 +178,7 @@ class Settling:
 def disk_queue(
     read: Callable[[], float | None], expect: Callable[[], float | None] = lambda: None
 ) -> Quantity:
-    """Return the requests that wait at the busiest of a target's disks that are watched."""
+    """Return the queue length of the busiest monitored disk of a target, as a quantity."""
     return Quantity(
         name="target_disk_requests",
         words="until the target's disks have caught up: {} requests are under way at one",
@@ -193,11 +192,11 @@ def disk_queue(
 def _of_connections(demand: Demand, addresses: Sequence[str]) -> Iterator[Quantity]:
     limits = read_limits()
     clients = demand.to_one
-    # A trial with a duration opens an unknown number of connections: take all ports.
+    # A trial with a duration opens an unknown number of connections: assume all ports.
     requests = limits.ports if demand.requests is None else -(-demand.requests // demand.endpoints)
     needed = requests if demand.is_per_request else clients
     free = sockets.PORTS_QUICK_SHARE * limits.ports - needed
-    # Names are looked up where something is left, and not before each trial.
+    # Names are resolved only if there is a residue, not before each trial.
     hosts = cache(lambda: _hosts_of(addresses))
     settled_max = max(int(PORTS_SETTLED_SHARE * limits.ports), int(free))
     yield Quantity(
@@ -262,9 +261,9 @@ def _memory() -> Mapping[str, float]:
 
 
 def _hosts_of(addresses: Sequence[str]) -> set[str]:
-    """Return the hosts that a target's addresses lead to, as far as names can be looked up.
+    """Return the hosts of a target's addresses, if their names can be resolved.
 
-    Not with their ports: some targets tell only when a client logs in at which one their data is.
+    Ports are left out: some targets tell a client only at log-in which port serves their data.
     """
     resolved: set[str] = set()
     for address in addresses:
@@ -278,10 +277,10 @@ def _hosts_of(addresses: Sequence[str]) -> set[str]:
 
 
 def _ports_resting(hosts: Hosts, tcp_tw_reuse: int, settled_max: float) -> float | None:
-    """Return how many local ports rest after connections to one port of a target, the busiest."""
+    """Return the number of local ports in TIME_WAIT to the target's most used port."""
     held = _held()
     if held is None or held["tw"] <= settled_max:
-        # The sum is cheap to read; where they led to is not, and does not matter then.
+        # The total is cheap to read; if it is small, their destinations do not matter.
         return None if held is None else float(held["tw"])
     return _busiest(
         connection
@@ -299,8 +298,8 @@ def _rest_s(connection: sockets.Connection, tcp_tw_reuse: int) -> int:
 
 def _connections_closing(hosts: Hosts, settled_max: float) -> float | None:
     held = _held()
-    # The kernel counts connections that closed here, and whose other end has not, as orphans; after
-    # a while as those in TIME_WAIT.
+    # Connections closed on this host but not by the peer count as orphans at first, and later as
+    # TIME_WAIT.
     if held is None or held["orphan"] + held["tw"] <= settled_max:
         return None if held is None else 0.0
     return _busiest(

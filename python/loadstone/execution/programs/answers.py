@@ -1,4 +1,4 @@
-"""Whether a server answers."""
+"""Checks whether a server responds."""
 
 import re
 import socket
@@ -7,14 +7,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 ANSWER_S: Final = 2.0
-"""The longest until the first line of an answer is there, however slowly it comes."""
+"""Longest time until the first line of a response is complete, in seconds."""
 
 LINE_MAX: Final = 1024
 _STATUS = re.compile(rb"HTTP/1\.[01] ([2-5]\d\d)\b")
 
 
 def answer_of(url: str) -> int | None:
-    """Return the HTTP status of a URL; None if there is no answer.
+    """Return the HTTP status of a URL; None if there is no response.
 
     Redirects are not followed, and certificates not verified; the load does that.
     """
@@ -48,10 +48,10 @@ def _status(stream: socket.socket, give_up: float) -> int | None:
 
 
 def _tls(plain: socket.socket) -> socket.socket:
-    # Most runs ask no server.
+    # Imported late, because most runs query no server.
     import ssl
 
-    # Without the authorities of this host: loading them would take most of the time.
+    # Without this host's certificate authorities: loading them would take most of the time.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context.wrap_socket(plain)

@@ -1,8 +1,8 @@
 """Arms: starts the server of a leg on new data, waits until it is ready, and stops it afterwards.
 
-A leg is the trials of one case of an arm in one block. Each server has a process group of its own,
-which ends with loadstone even if that is killed; its processor time, memory and disk are those of
-the processes of its session.
+A leg is the trials of one case of an arm in one block. Each server has its own process group, which
+is ended with loadstone even if that is killed. Its processor time, memory and disk use are the sums
+over the processes of its session.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ LINES_SHOWN = 5
 
 @dataclass(slots=True)
 class _Leg:
-    """A server while it runs, and whose it is."""
+    """A running server and the leg it belongs to."""
 
     name: str
     number: int | None
@@ -56,9 +56,9 @@ class ArmServers:
         *,
         is_resumed: bool = False,
     ) -> None:
-        """`legs` has the number of each trial's leg; a step of a search belongs to the last one.
+        """`legs` maps trials to leg numbers; a step of a search belongs to the last leg.
 
-        Where a run `is_resumed`, directories of legs that were killed may be left.
+        If the run `is_resumed`, directories of killed legs may remain.
         """
         self._arms = arms
         self._legs = legs
@@ -71,9 +71,9 @@ class ArmServers:
         """Directories of legs that could not be deleted."""
 
     def enter(self, document: TrialDocument) -> None:
-        """Make sure that the server of a trial's leg runs, and no other.
+        """Ensure that exactly the server of the trial's leg is running.
 
-        Raises TargetError where it does not start, or is not ready in time.
+        Raises TargetError if it does not start, or is not ready in time.
         """
         if not self._arms:
             return
@@ -87,7 +87,7 @@ class ArmServers:
             self._start(name, number, document)
 
     def look(self, document: TrialDocument) -> TargetState:
-        """Return what the server of a trial has used since it was started."""
+        """Return the resources that the trial's server has used since its start."""
         leg = self._leg
         if leg is None or document["target"]["name"] != leg.name:
             return {}
@@ -95,7 +95,7 @@ class ArmServers:
         return {} if state is None else {"server": state}
 
     def check(self) -> None:
-        """Raise TargetError if the server has ended by itself."""
+        """Raise TargetError if the server has exited by itself."""
         leg = self._leg
         if leg is not None and not leg.program.is_running and not self._interrupt.is_asked:
             self._end(leg)
@@ -104,7 +104,7 @@ class ArmServers:
             )
 
     def leave(self) -> None:
-        """Stop the server that runs, and delete the directory that was made for it."""
+        """Stop the running server, and delete the directory that was made for it."""
         leg = self._leg
         if leg is None:
             return
@@ -172,7 +172,7 @@ class ArmServers:
             time.sleep(POLL_S)
 
     def _make_directory(self, name: str, arm: Arm) -> tuple[Path | None, tuple[int, int]]:
-        """Make the leg's own directory, which must not be there; None where none is asked for."""
+        """Create the leg's directory, which must not exist; None if the arm needs none."""
         if not any(DATA in word for word in (*arm.start, *arm.stop)):
             return None, (0, 0)
         parent = self._folder / "arms" if arm.data is None else Path(arm.data)
@@ -198,7 +198,7 @@ class ArmServers:
         return f"loadstone-{self._run[:12]}-"
 
     def _left_by_earlier_sessions(self) -> int:
-        """Return the highest number among the directories of this run's legs that are left."""
+        """Return the highest leg number among this run's remaining directories."""
         parents = {Path(arm.data or self._folder / "arms") for arm in self._arms.values()}
         names = (path.name for parent in parents for path in parent.glob(f"{self._lead}*"))
         numbers = (name.removeprefix(self._lead).partition("-")[0] for name in names)
@@ -255,11 +255,11 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _remove(directory: Path, identity: tuple[int, int]) -> None:
-    """Delete a directory that was made here; OSError where it is another, or holds a mount.
+    """Delete a directory that was made here; OSError if it was replaced, or contains a mount.
 
-    What a server has mounted in it, a disk or the folder of others, is not its own.
+    A mounted disk or foreign folder in it does not belong to the leg.
     """
-    # Runs without arms do without it.
+    # Imported late, because only runs with arms need it.
     from loadstone.formats.node_probes import mounts_in
 
     mounts = mounts_in(Path("/proc/self/mountinfo").read_text(), str(directory))
@@ -279,9 +279,9 @@ def _word(word: str, directory: Path | None) -> str:
 
 
 def state_of_session(session: int) -> ServerState | None:
-    """Return what the processes of a session have used together; None where none is left.
+    """Return the resource use of all processes of a session together; None if none is left.
 
-    What a process leaves that has ended counts with its parent, if that has waited for it.
+    Usage of an ended process counts with its parent, if that has waited for it.
     """
     state: ServerState = {
         "processes": 0, "cpu_ns": 0, "memory_bytes": 0, "memory_peak_bytes": 0, "read_bytes": 0,
@@ -289,7 +289,7 @@ def state_of_session(session: int) -> ServerState | None:
     }  # fmt: skip
     for number in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            # Asked of the kernel: to read the state of all processes takes 10 ms and more.
+            # getsid() per process is cheap; reading the state of all processes takes over 10 ms.
             if os.getsid(int(number)) != session:
                 continue
             folder = Path("/proc", number)
@@ -312,12 +312,12 @@ def state_of_session(session: int) -> ServerState | None:
 
 
 def _cpu_ns(process: int, fields: Sequence[str]) -> int:
-    """Return the processor time of a process and of its children that it has waited for.
+    """Return the processor time of a process and of its reaped children, in nanoseconds.
 
-    `fields` are those of its stat from the state on. They count ticks, mostly of 10 ms, which is
-    2 % of what a server takes in a short leg; the clock of a process counts nanoseconds.
+    `fields` are those of its stat file from the state on. They count ticks, usually of 10 ms, which
+    is 2 % of a server's use in a short leg; the process's CPU clock has nanoseconds.
     """
     tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-    # As clock_getcpuclockid makes it, which Python has for threads alone.
+    # The clock id of clock_getcpuclockid(3), which Python offers for threads only.
     clock = (~process << 3) | 2
     return time.clock_gettime_ns(clock) + sum(map(int, fields[13:15])) * tick_ns

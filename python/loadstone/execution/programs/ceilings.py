@@ -1,4 +1,4 @@
-"""Ceilings: runs other programs as planned, and keeps and reads their output."""
+"""Measures ceilings: runs other programs as planned, and stores and parses their output."""
 
 import base64
 import json
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 Listen = Callable[[Event], None]
 
-# No longer than a program that is asked to end may take, times the commands that clean up.
+# The time that ending a program may take, times the number of clean-up commands.
 CLEAN_UP_S = 300.0
 SERVER_READY_S = 5.0
-# Ceph's number for a shard that no OSD holds at the moment.
+# Ceph's number for a shard that currently has no OSD.
 NO_OSD = 0x7FFF_FFFF
 
 
 def check_programs(ceilings: Iterable[PlannedCeiling], hooks: Iterable[Hook] = ()) -> None:
-    """Refuse a plan whose programs or job files are not here, before anything has begun."""
+    """Refuse a plan with missing programs or job files, before anything has begun."""
     for planned in ceilings:
         document = planned.document
         for name in planned.programs:
@@ -79,7 +79,7 @@ def _read_job_file(document: CeilingDocument) -> bytes:
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
-    """The run is to stop; the ceiling is measured again by --resume.
+    """The run is to stop; --resume will measure the ceiling again.
 
     `left_behind` is what could not be removed, with a hint; None if everything was removed.
     """
@@ -92,11 +92,11 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
 def run_ceiling(
     document: CeilingDocument, folder: Path, listen: Listen, interrupt: Interrupt
 ) -> LeftBehindError | None:
-    """Measure one ceiling and keep its record; return what it left behind, if anything.
+    """Measure one ceiling and store its record; return what it left behind, if anything.
 
-    Raises TargetError when a program fails, and Interrupted when it was stopped; either way
-    what was made for it is cleaned up, and no record is left. A clean-up that fails takes nothing
-    from a good measurement: that is kept, and its record says so.
+    Raises TargetError if a program fails, and Interrupted if it was stopped. In both cases its data
+    is cleaned up, and no record is left. A failed clean-up does not invalidate a good measurement:
+    it is stored, and its record reports the failure.
     """
     ceiling = _Ceiling(document, folder, listen, interrupt)
     started_ns = time.time_ns()
@@ -118,7 +118,7 @@ def run_ceiling(
 
 
 class _Ceiling:
-    """One ceiling while it is measured."""
+    """A ceiling during its measurement."""
 
     def __init__(
         self, document: CeilingDocument, folder: Path, listen: Listen, interrupt: Interrupt
@@ -131,11 +131,11 @@ class _Ceiling:
         self._interrupt = interrupt
 
     def measure(self) -> list[CeilingMeasurement]:
-        """Run the steps in order, and return what they measured."""
+        """Run the steps in order, and return their measurements."""
         measurements: list[CeilingMeasurement] = []
         steps = self._steps()
         for number, step in enumerate(steps):
-            # A directory that could not be made is not ours to remove.
+            # A directory that could not be created must not be removed.
             self.has_begun |= step["format"] is not None
             ended = self._run_step(step, number, len(steps))
             self.has_begun |= all(program.is_good for program in ended)
@@ -148,7 +148,7 @@ class _Ceiling:
         return measurements
 
     def _steps(self) -> Sequence[CeilingStep]:
-        """Return the steps; those for each OSD of a pool need a query for its OSDs first."""
+        """Return the steps; those for each OSD of a pool require a query for its OSDs first."""
         steps = self._document["steps"]
         if self._document["query"] is None:
             return steps
@@ -184,7 +184,7 @@ class _Ceiling:
 
         if self._document["server"] is None:
             return self._run(step, tick)
-        # One server for each measurement: it ends with its client, or if none connects.
+        # One server per measurement: it ends with its client, or if none connects.
         server = Program([*self._document["server"], "-1", "--idle-timeout", "30", "--forceflush"])
         try:
             self._wait_for(server)
@@ -195,8 +195,8 @@ class _Ceiling:
             server.finish()
 
     def _run(self, step: CeilingStep, tick: Callable[[float], None]) -> list[Ended]:
-        # A step that makes ready takes no time, and one killed in its middle would leave it open
-        # whether there is something of ours to remove.
+        # A preparing step takes no time; killing it halfway would leave unclear whether there is
+        # something to remove.
         is_measurement = step["format"] is not None
         return run_programs(
             step["commands"],
@@ -234,7 +234,7 @@ class _Ceiling:
     def _measurements(
         self, step: CeilingStep, ended: Sequence[Ended], paths: Sequence[Path]
     ) -> list[CeilingMeasurement]:
-        # Most runs have no ceiling whose output is to be read.
+        # Most runs have no ceiling whose output must be parsed.
         from loadstone.formats.measurement import read_measurements
 
         try:
@@ -258,7 +258,7 @@ class _Ceiling:
 
 
 def _last(ended: Ended) -> str:
-    """Return a program's error message: iperf3 prints it inside its JSON."""
+    """Return a program's error message; iperf3 prints it inside its JSON."""
     try:
         error = json.loads(ended.output).get("error")
     except (ValueError, AttributeError):
@@ -269,7 +269,7 @@ def _last(ended: Ended) -> str:
 
 
 def _readable(path: Path) -> Path:
-    """Return a file with the JSON alone: some programs print notes before it, farewells after."""
+    """Return a file with the JSON alone: some programs print messages before and after it."""
     content = path.read_bytes()
     begin, end = content.find(b"{"), content.rfind(b"}")
     if begin < 0 or content[begin : end + 1] == content.strip():
@@ -296,9 +296,9 @@ def _numbers(measurement: "PrintedMeasurement") -> CeilingMeasurement:
 
 
 def _clean_up(document: CeilingDocument) -> list[LeftBehind]:
-    """Take away what the ceiling has made, also after a failure and after Ctrl-C.
+    """Remove what the ceiling has created, also after a failure or Ctrl-C.
 
-    Returns the commands that failed, each with why: what they were to remove may still be there.
+    Returns the failed commands with reasons: what they should have removed may still exist.
     """
     left: list[LeftBehind] = []
     for command in document["clean_up"]:

@@ -17,12 +17,12 @@ from loadstone.probes.ceph import QUESTIONS, digest
 
 
 class Clusters:
-    """The clusters that a plan has watched."""
+    """The clusters that a plan monitors."""
 
     def __init__(self, plan: Plan, interrupt: Interrupt) -> None:
         self._probes = plan.probes.ceph
         self._interrupt = interrupt
-        # The targets that use a pool name it.
+        # Targets in a pool name the pool in their settings.
         self._settings = {
             document["target"]["name"]: document["target"]["settings"]
             for document in plan.documents()
@@ -30,9 +30,9 @@ class Clusters:
         }
 
     def look(self, document: TrialDocument, absent: dict[str, str]) -> TargetState:
-        """Return the state of the cluster behind a trial's target, as far as it answers.
+        """Return the state of the cluster behind a trial's target.
 
-        What it did not answer is listed in `absent`.
+        Missing values are listed in `absent` with reasons.
         """
         probe = self._probe_of(document)
         if probe is None or self._interrupt.is_asked:
@@ -45,7 +45,7 @@ class Clusters:
         try:
             return {"ceph": digest(answers, pools)} if answers else {}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # Another program may answer instead of ceph: its output is no reason to end a run.
+            # Another program may be installed as `ceph`: its output must not end a run.
             what = f"these are not answers of ceph: {type(error).__name__}: {error}"
             absent["ceph"] = secrets.hide(what, ())
             return {}

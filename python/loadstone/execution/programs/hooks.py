@@ -1,6 +1,6 @@
 """Hooks: runs the campaign's commands at their points, with times and a log.
 
-A command gets the facts of its trial from its environment (LOADSTONE_TRIAL, ...); nothing is
+A command gets the facts of its trial as environment variables (LOADSTONE_TRIAL, ...); nothing is
 inserted into its text.
 """
 
@@ -28,7 +28,7 @@ NOT_REACHED = "not reached"
 
 
 class HookError(LoadstoneError):
-    """A hook failed, and the campaign says that this ends the run."""
+    """A hook failed whose failure ends the run, according to the campaign."""
 
 
 class HookRunner:
@@ -52,14 +52,14 @@ class HookRunner:
     def run(self, point: str, document: TrialDocument | None = None) -> None:
         """Run the hooks of a point in the campaign's order.
 
-        Raises HookError at the first that fails and whose failure is to stop the run.
+        Raises HookError at the first failure that is to stop the run.
         """
         for hook in self._hooks:
             if hook.at == point and (document is None or hook.fits(document)):
                 self.run_one(hook, document)
 
     def of_trial(self, document: TrialDocument) -> "TimedHooks":
-        """Return the hooks that fall into a trial."""
+        """Return the hooks that run within a trial."""
         timed = [
             hook for hook in self._hooks if hook.elapsed_ns is not None and hook.fits(document)
         ]
@@ -67,7 +67,7 @@ class HookRunner:
 
     def run_one(self, hook: Hook, document: TrialDocument | None) -> None:
         """Run one hook and log its result; raise if its failure stops the run."""
-        # Hooks that repair the target after a run also run after Ctrl-C.
+        # Hooks that repair the target after a run must also run after Ctrl-C.
         is_last = hook.undoes or hook.at in ("after_run", "after_trial", "after_phase")
         (ended,) = run_programs(
             [hook.command],
@@ -102,7 +102,7 @@ class HookRunner:
         self._listen(HookEnded(entry=entry))
 
     def entry_of_none(self, hook: Hook, document: TrialDocument) -> HookEntry:
-        """Return the entry of a hook whose moment never came."""
+        """Return the entry of a hook whose time never came."""
         return self._entry(hook, document, None)
 
     def _environment(self, hook: Hook, document: TrialDocument | None) -> dict[str, str]:
@@ -151,7 +151,7 @@ class HookRunner:
 
 
 class TimedHooks:
-    """The hooks inside one trial: a thread waits for their moments, from the load's start on."""
+    """The hooks within one trial; a thread waits for their times, counted from the load's start."""
 
     def __init__(self, runner: HookRunner, hooks: Sequence[Hook], document: TrialDocument) -> None:
         self.problem: LoadstoneError | None = None
@@ -168,19 +168,19 @@ class TimedHooks:
         return bool(self._hooks)
 
     def start(self, stop: Callable[[], None]) -> None:
-        """Begin to wait; `stop` ends the trial, where a failure is to do that."""
+        """Start to wait; `stop` ends the trial after a failure that is to stop the run."""
         self._stop = stop
         if self._hooks:
             self._thread.start()
 
     def note(self, elapsed_ns: int) -> None:
-        """Record how long the load has been running, which gives its start."""
+        """Record how long the load has been running, which determines its start."""
         if not self._has_begun.is_set():
             self._began_ns = time.monotonic_ns() - elapsed_ns
             self._has_begun.set()
 
     def finish(self) -> None:
-        """End with the trial: a command that runs is waited for, one to come was not reached."""
+        """End with the trial: wait for a running command; log later ones as not reached."""
         self._ended.set()
         if self._hooks:
             self._has_begun.set()
@@ -201,7 +201,7 @@ class TimedHooks:
                 self._stop()
 
     def _wait_for(self, elapsed_ns: int) -> bool:
-        """Wait for a moment of the trial; return whether it came before the trial's end."""
+        """Wait for a time in the trial; return whether it came before the trial's end."""
         self._has_begun.wait()
         if self._began_ns is None:
             return False

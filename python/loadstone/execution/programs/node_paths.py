@@ -1,7 +1,7 @@
-"""Measures the network between nodes: ping and iperf3, from each to each other, one by one.
+"""Measures the network between nodes by ping and iperf3, one directed pair at a time.
 
 Both directions are measured, because a path may be slow in one only. iperf3 listens on a node only
-for its measurement. It ends with it, or by itself if no client connects.
+during its measurement, and ends by itself if no client connects.
 """
 
 import itertools
@@ -44,7 +44,7 @@ def members(nodes: Mapping[str, Node]) -> dict[str, NodeProbe]:
 
 
 def expected_s(nodes: Mapping[str, Node]) -> float:
-    """Return how long all paths take together."""
+    """Return how long all paths take together, in seconds."""
     asked = members(nodes)
     return sum(
         (probe.duration_ns / SECOND_NS + probe.pings * PING_APART_S) * (len(asked) - 1)
@@ -59,7 +59,7 @@ def probe_paths(
     interrupt: Interrupt,
     outputs: NodeOutputs | None = None,
 ) -> dict[str, dict[str, PathProbe]]:
-    """Return by node the paths from it to each other one; `failed` nodes are not tried again.
+    """Return each node's paths to the other nodes; `failed` nodes are not tried again.
 
     The output of the programs goes into `outputs`.
     """
@@ -76,7 +76,7 @@ def probe_paths(
 
 
 class _Path:
-    """The network from one node to another, and what the programs there printed."""
+    """The network path from one node to another, and the output of the programs."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class _Path:
         self._interrupt = interrupt
 
     def probe(self, failed: Mapping[str, str]) -> PathProbe:
-        """Measure it in this direction; what cannot be measured has the reason in its place."""
+        """Measure this direction; a failed measurement is replaced by its reason."""
         for name in self._names:
             if name in failed:
                 return {"failed": f'node "{name}" could not be reached: {failed[name]}'}
@@ -129,7 +129,7 @@ class _Path:
         words += ["-w", str(round(limit_s)), self._address]
         text, code = self._run(words, limit_s)
         self.printed["ping"] = text
-        # Unreachable is an answer, too: exit code 1 with its counts.
+        # Exit code 1 (unreachable) also has statistics.
         ping = read_ping(text) if code in (0, 1) else None
         if ping is None:
             raise InputError(why(text, code), INSTALL if code == 127 else None)
@@ -140,7 +140,7 @@ class _Path:
     def _bandwidth(self) -> Bandwidth:
         seconds = max(1, round(self._probe.duration_ns / SECOND_NS))
         limit_s = seconds + SPARE_S
-        # -1: it serves one client and ends. timeout: it ends where none connects.
+        # -1: serve one client, then end. timeout: end if none connects.
         serving = ["timeout", str(limit_s + round(READY_S)), "iperf3", "-s", "-1"]
         serving += ["-p", self._port, "-B", self._address, "--forceflush"]
         server = Program(command_on(self._end, f"exec {shlex.join(serving)}", {}))

@@ -30,13 +30,13 @@ from loadstone.results.layout import NodeOutputs
 
 LOOK_S = 60.0
 LAY_OUT_S = 600
-"""Most time for writing the files, before anything is measured."""
+"""Longest time for writing the files before the measurement, in seconds."""
 
 SPARE_S = 30
 ROOM_SHARE = 1.05
 SECOND_NS = 1_000_000_000
 
-# Large blocks first, as a reader expects them.
+# Large blocks first, the order that readers expect.
 STEPS: Sequence[tuple[str, Literal["read", "write"], Literal["bandwidth", "requests"]]] = (
     ("write", "write", "bandwidth"),
     ("read", "read", "bandwidth"),
@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 
 
 def expected_s(probe: NodeProbe) -> float:
-    """Return how long a probe of a device or a mount measures, without the writing of its files."""
+    """Return the duration of a probe in seconds, without the writing of its files."""
     return probe.duration_ns / SECOND_NS * (2 if probe.kind == "device" else 4)
 
 
@@ -60,9 +60,9 @@ def probe_storage(
     interrupt: Interrupt,
     outputs: NodeOutputs | None = None,
 ) -> dict[str, list[StorageProbe]]:
-    """Return what each node's devices and mounts did; `failed` nodes are not tried again.
+    """Return the results of each node's devices and mounts; `failed` nodes are not tried again.
 
-    What the programs printed goes into `outputs`.
+    The output of the programs goes into `outputs`.
     """
     probes: dict[str, list[StorageProbe]] = {}
     for name, node in nodes.items():
@@ -107,7 +107,7 @@ def _probe_of(
 
 
 def _look(node: Node, probe: NodeProbe, result: StorageProbe, interrupt: Interrupt) -> None:
-    """Record what is at the path; InputError if it must not be measured."""
+    """Record the kind of the path; InputError if it must not be measured."""
     mark = new_mark()
     settings = {"mark": mark, "kind": probe.kind, "path": str(probe.path)}
     parts = _run(node, shell_file("look.sh"), settings, mark, LOOK_S, interrupt)
@@ -169,7 +169,7 @@ def _device(
     node: Node, probe: NodeProbe, interrupt: Interrupt, printed: dict[str, str]
 ) -> StorageRates:
     sudo = ["sudo", "-n"] if node.sudo else []
-    # --readonly and the refusal to make files: whatever stands at the path, nothing is written.
+    # --readonly and --allow_file_create=0 ensure that nothing is written, whatever the path is.
     fixed = [*sudo, "fio", "--readonly", "--allow_file_create=0", f"--filename={probe.path}"]
     fixed += _options(probe, is_direct=True)
     words = {
@@ -192,7 +192,7 @@ def _mount(
     folder = f"{str(probe.path).rstrip('/')}/loadstone-probe-{word}"
     fixed = ["fio", f"--directory={folder}", "--filename_format=probe.$jobnum"]
     fixed += [f"--size={probe.file_size}", *_options(probe, is_direct=probe.direct)]
-    # Whole files before anything is measured: reads of holes never reach the storage.
+    # Files are written completely first: reads of holes would never reach the storage.
     laid = [*fixed, "--rw=write", f"--bs={probe.block_size}", "--end_fsync=1"]
     fixed += _times(probe)
     words = {
@@ -202,7 +202,7 @@ def _mount(
     }
     lines = ["part make make", f"measure lay timeout {LAY_OUT_S} {shlex.join(laid)}"]
     lines += [_line("measure", probe, step, arguments) for step, arguments in words.items()]
-    # A failure keeps its own words: what is made is removed in any case.
+    # A failed step still runs the removal, and keeps its own error.
     lines += ["part remove remove"]
     mark = new_mark()
     settings = {
@@ -328,7 +328,7 @@ _PLAIN = ("here", "real", "mounts", "room", "fio", "make", "remove")
 
 
 def _why(text: str, code: int) -> str:
-    """Return the first line of fio's own complaint, and of other programs the last one."""
+    """Return fio's first error line, or the last line of other programs."""
     complaints = [line for line in text.splitlines() if line.startswith("fio: ")]
     return clean(complaints[0]) if complaints else why(text, code)
 
@@ -359,11 +359,11 @@ def _parts_of(ended: Ended, mark: str, limit_s: float) -> Parts:
 TIMEOUT_S = 60.0
 
 
-# A machine that does not answer is recorded with the reason, and stops nothing.
+# An unreachable machine is recorded with the reason, and does not stop the survey.
 def survey(nodes: Mapping[str, Node], interrupt: Interrupt) -> dict[str, NodeDocument]:
-    """Return the description of each machine, with its host and roles, by the campaign's names.
+    """Return the description of each machine by name, with its host and roles.
 
-    One that could not be asked has "failed", the reason, instead.
+    A failed node has "failed", the reason, instead.
     """
     mark = new_mark()
     programs = run_programs(
@@ -384,7 +384,7 @@ def _settings(node: Node, mark: str) -> dict[str, str]:
     return {
         "mark": mark,
         "sudo": "sudo -n" if node.sudo else "",
-        # Pools are read on monitors only; other nodes need no permission for it.
+        # Only monitors are queried for pools; other nodes need no permission for it.
         "pools": "yes" if "mon" in node.roles else "",
     }
 

@@ -1,8 +1,7 @@
-"""Servers that store nothing, in separate processes, for the length of a block.
+"""Runs null servers, which store nothing, in separate processes for the duration of a block.
 
-They are on this host, and so share its CPU with the load generator. Separate processes keep the
-load generator's own CPU time apart. A server ends when its standard input does, so it never
-outlives a kill or a Ctrl-C.
+They share this host's CPU with the load generator, but separate processes keep its own CPU time
+apart. A server ends when its standard input is closed, so it never outlives this process.
 """
 
 import contextlib
@@ -44,7 +43,7 @@ def null_servers(trials: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
             )
         yield json.loads(line)
     finally:
-        # The end of its input is its end; what is left to be read does not matter.
+        # Closing its input ends the server; unread output does not matter.
         with contextlib.suppress(OSError, ValueError):
             process.communicate()
 
@@ -54,7 +53,7 @@ def _serve() -> None:
 
     from loadstone import _loadgen
 
-    # Each connection needs a descriptor, and the usual limit is for programs with few.
+    # Each connection needs a descriptor, and the default limit is too low for a server.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     configs = json.loads(sys.stdin.readline())

@@ -1,6 +1,6 @@
-"""Other programs: started in their own process group, watched, ended in time, with output kept.
+"""Runs other programs in their own process group, with a time limit, and keeps their output.
 
-Only process groups that were started here are killed. A program that ends by itself may leave
+Only process groups that were started here are killed. A program that exits by itself may leave
 others running, like a hook that starts a daemon.
 """
 
@@ -22,7 +22,7 @@ POLL_S = 0.05
 DRAIN_S = 1.0
 OUTPUT_MAX_BYTES = 64 << 20
 TAIL_BYTES = 4096
-# Left out where the tail was cut: a shorter part of a secret would not be known for one.
+# Dropped at the cut: part of a secret there could not be recognised and masked.
 LOST_BYTES = 24
 
 State = Literal["ended", "timeout", "stopped", "not started"]
@@ -30,9 +30,9 @@ State = Literal["ended", "timeout", "stopped", "not started"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a program ended. `output` is all it printed, up to a limit; `tail` the last of it.
+    """How a program ended. `output` is all its output, up to a limit; `tail` the last part.
 
-    `exit_code` is that of the shell's custom: 128 and the signal's number if a signal ended it.
+    `exit_code` follows the shell's convention: 128 plus the signal's number after a signal.
     """
 
     command: tuple[str, ...]
@@ -45,7 +45,7 @@ class Ended:
 
     @property
     def is_good(self) -> bool:
-        """Whether it ended by itself with exit code 0."""
+        """Whether it exited by itself with exit code 0."""
         return self.state == "ended" and self.exit_code == 0
 
     @property
@@ -74,7 +74,7 @@ class _Tail:
 
 
 class Program:
-    """One program while it runs."""
+    """A running program."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None
@@ -83,7 +83,7 @@ class Program:
         self.started_unix_ns = time.time_ns()
         self._output: deque[bytes] = deque()
         self._size = 0
-        # One of each stream: much output never pushes out what was said on the other.
+        # One per stream, so that much output on one cannot displace the other's.
         self._tails = {True: _Tail(), False: _Tail()}
         self._failed = ""
         self._state: State = "ended"
@@ -96,7 +96,7 @@ class Program:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=dict(environment if environment is not None else secrets.inherited()),
-                # Ctrl-C on the terminal is ours to pass on, and its group ours to end.
+                # Its own session: Ctrl-C must not reach it directly, and its group can be killed.
                 start_new_session=True,
             )
         except OSError as error:
@@ -114,7 +114,7 @@ class Program:
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs; it is not reaped, so that its group keeps its number."""
+        """Whether it runs; it is not reaped, so that its process group id stays valid."""
         if self._process is None or self._process.returncode is not None:
             return False
         ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
@@ -122,7 +122,7 @@ class Program:
 
     @property
     def tail(self) -> str:
-        """Return the last that it printed: as much of its errors as fits, output before them."""
+        """Return the last output: errors as far as they fit, preceded by standard output."""
         errors = self._tails[False].last(TAIL_BYTES)
         output = self._tails[True].last(max(0, TAIL_BYTES - 1 - len(errors)))
         printed = b"\n".join(filter(None, (output.strip(), errors.strip())))
@@ -130,11 +130,11 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """Return the number of its process, group and session; 0 if it never started."""
+        """Return the id of its process, group and session; 0 if it never started."""
         return self._process.pid if self._process is not None else 0
 
     def stop(self, why: State, grace_s: float = GRACE_S) -> None:
-        """End it and all that it started: by SIGTERM, and by SIGKILL after the grace period."""
+        """Stop it and all its children: by SIGTERM, and by SIGKILL after the grace period."""
         if self._process is None:
             return
         self._state = why
@@ -147,7 +147,7 @@ class Program:
     def kill_left(self) -> None:
         """Kill processes that it started and left running, before it is reaped."""
         if self._process is not None:
-            # It may have ended, but its group keeps its number until then.
+            # It may have ended, but its group id stays valid until it is reaped.
             self._signal(signal.SIGKILL)
 
     def finish(self) -> Ended:
@@ -156,7 +156,7 @@ class Program:
         if self._process is not None:
             exit_code = self._process.wait()
             code = exit_code if exit_code >= 0 else 128 - exit_code
-            # Whatever it left running may hold the pipes open for ever.
+            # Remaining child processes may hold the pipes open for ever.
             for reader in self._readers:
                 reader.join(DRAIN_S)
         return Ended(
@@ -185,10 +185,10 @@ class Program:
 
 
 class Guard:
-    """Kills a program's process group when this process has gone, even by SIGKILL.
+    """Kills a program's process group when this process ends, even by SIGKILL.
 
-    A shell in a session of its own waits at a pipe. Only this process has the other end, which the
-    kernel closes with it.
+    A shell in its own session waits at a pipe whose other end only this process holds; the kernel
+    closes it when this process ends.
     """
 
     def __init__(self, program: Program) -> None:
@@ -203,7 +203,7 @@ class Guard:
         )
 
     def dismiss(self) -> None:
-        """End the watch; the group must still have its number, or another's might be killed."""
+        """End the watch before the group is reaped; its id could otherwise name another group."""
         self._shell.communicate(b"\n")
 
 
@@ -215,10 +215,10 @@ def run_programs(
     tick: Callable[[float], None] = lambda passed_s: None,
     environment: Mapping[str, str] | None = None,
 ) -> list[Ended]:
-    """Run programs side by side until all have ended, and return how.
+    """Run programs in parallel until all have ended, and return their results.
 
-    `tick` is called with the seconds passed, several times a second. When the time is over
-    or a stop is requested, those that still run are ended; where one fails, the others go on.
+    `tick` is called several times a second with the seconds passed. At the timeout or when a stop
+    is requested, the running programs are stopped; if one fails, the others continue.
     """
     began = time.monotonic()
     programs = [Program(command, environment) for command in commands]

@@ -29,17 +29,17 @@ _PROGRAMS = resources.files("loadstone.execution.programs")
 
 
 def new_mark() -> str:
-    """Return a word that no machine prints by itself."""
+    """Return a random word that no machine prints by chance."""
     return f"=={chance.token_hex(8)}"
 
 
 def shell_file(name: str) -> str:
-    """Return a program of ours that a node's shell is sent."""
+    """Return a shell program of this package, to be sent to a node."""
     return _PROGRAMS.joinpath(name).read_text()
 
 
 def command_on(node: Node, program: str, settings: Mapping[str, str]) -> list[str]:
-    """Return the command that runs a shell program on a node, its variables set before."""
+    """Return the command that runs a shell program on a node, with its variables set."""
     head = "; ".join(f"{key}={shlex.quote(value)}" for key, value in settings.items())
     script = f"{head}\n{shell_file('parts.sh')}\n{program}"
     if node.host is None:
@@ -51,7 +51,7 @@ def command_on(node: Node, program: str, settings: Mapping[str, str]) -> list[st
 
 
 def why_failed(ended: Ended, timeout_s: float) -> str:
-    """Return why a node said nothing that can be read."""
+    """Return why a node's output cannot be parsed."""
     match ended.state:
         case "timeout":
             return f"no answer within {timeout_s:.0f} s"

@@ -31,7 +31,7 @@ SHOWN = 0.98
 
 
 class Stores:
-    """The stores that a plan fills: how full they are before and after each trial."""
+    """The stores that a plan fills: their fill level before and after each trial."""
 
     def __init__(self, plan: Plan, interrupt: Interrupt) -> None:
         self._names = plan.stores.keys()
@@ -39,7 +39,9 @@ class Stores:
         self._before = 0
 
     def look(self, document: TrialDocument, when: str, absent: dict[str, str]) -> TargetState:
-        """Return the size of a trial's store; why it is not told is listed in `absent`."""
+        """Return the size of a trial's store; a missing size is listed in `absent` with the
+        reason.
+        """
         is_fill = document["phase"] == FILL
         is_asked_for = document["measured"] or is_fill
         if document["target"]["name"] not in self._names or not is_asked_for:
@@ -56,9 +58,10 @@ class Stores:
         return {"store": size.document()} if size is not None else {}
 
     def _settled(self, document: TrialDocument, when: str, size: StoreSize) -> StoreSize:
-        """Return the size once what a fill wrote shows in it: a cluster counts with a delay.
+        """Return the size once it includes the written bytes: a cluster updates its counts with a
+        delay.
 
-        Where it does not show in time, what the store says is kept, and is a finding.
+        If it does not in time, the reported size is recorded, and leads to a finding.
         """
         if when == "before":
             self._before = size.used_bytes
@@ -75,9 +78,9 @@ class Stores:
 
 
 def read_size(target: TargetDocument, interrupt: Interrupt) -> StoreSize | None:
-    """Return the size of a target's store; None where its kind does not tell one.
+    """Return the size of a target's store; None if this kind reports none.
 
-    Raises InputError where it should and did not.
+    Raises InputError if the store should report it and did not.
     """
     driver, settings = target["driver"], target["settings"]
     try:
@@ -94,7 +97,7 @@ def read_size(target: TargetDocument, interrupt: Interrupt) -> StoreSize | None:
 
 
 def _size_of_file_system(path: Path) -> StoreSize:
-    # A missing directory may yet become the mount point of another file system.
+    # A missing directory may later become the mount point of another file system.
     try:
         sizes = os.statvfs(path)
     except OSError as error:
@@ -102,7 +105,7 @@ def _size_of_file_system(path: Path) -> StoreSize:
             f'statvfs of "{path}": {error.strerror}', "mount or make it, or give fill in bytes"
         ) from error
     used = (sizes.f_blocks - sizes.f_bfree) * sizes.f_frsize
-    # As df: space reserved for root is left out.
+    # The same as df: space reserved for root is excluded.
     return StoreSize(total_bytes=used + sizes.f_bavail * sizes.f_frsize, used_bytes=used)
 
 
@@ -132,5 +135,5 @@ def _size_of_pool(settings: TargetSettings, interrupt: Interrupt) -> StoreSize:
     stored, room = (stats.get("stored"), stats.get("max_avail")) if stats else (None, None)
     if stored is None or room is None:
         raise InputError(f'ceph df does not tell what pool "{pool}" holds, or its room')
-    # Of what is written once: copies and parity are counted by Ceph itself.
+    # User data without copies and parity, which Ceph accounts for itself.
     return StoreSize(total_bytes=stored + room, used_bytes=stored)

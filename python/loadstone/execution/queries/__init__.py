@@ -1,1 +1,1 @@
-"""Trials of queries: what they need, the processes of their engines, and the rows they leave."""
+"""Runs trials of queries: requirements, engine processes, and recorded rows."""

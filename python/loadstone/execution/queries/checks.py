@@ -21,7 +21,7 @@ from loadstone.results.files import durable
 
 
 def check_queries(documents: Iterable[TrialDocument]) -> None:
-    """Raise TargetError for missing engines and answers, and if disk space does not suffice."""
+    """Raise TargetError for missing engines and answers, and for insufficient disk space."""
     counted = set()
     checked = set()
     room: dict[str, int] = {}
@@ -66,7 +66,7 @@ def check_queries(documents: Iterable[TrialDocument]) -> None:
 
 
 def cache_of(query: QueryDocument) -> Path:
-    """Return where the tables of a trial are made, and kept."""
+    """Return the folder in which the tables of a trial are generated and kept."""
     return Path(query["data"]) if query["data"] else cache_folder()
 
 
@@ -110,7 +110,7 @@ def _check_answer(queries: QueryDocument, query: str) -> None:
 
 
 def _check_room(room: Mapping[str, int]) -> None:
-    """Compare what several folders need with what their file systems have, one by one."""
+    """Compare the needs of folders, added up by file system, with the free space."""
     by_device: dict[int, tuple[str, int]] = {}
     for name, needed in room.items():
         device = _existing(Path(name)).stat().st_dev
@@ -133,12 +133,12 @@ def _existing(path: Path) -> Path:
 
 
 ANSWERS = "answers"
-"""The folder of a run in which the expected answers are."""
+"""The folder of expected answers in a run folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedAnswer:
-    """The rows of a query as an engine answered it."""
+    """The rows of a query as an engine returned them."""
 
     query: str
     engine: str
@@ -147,14 +147,14 @@ class ExpectedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerCheck:
-    """Result of comparing an answer: with what, and how it differs; None for neither."""
+    """The result of comparing an answer: the reference, and the difference; None for neither."""
 
     compared_with: str | None = None
     wrong: str | None = None
 
 
 def check_answer(queries: QueryDocument, folder: Path, query: str, answer: Answer) -> AnswerCheck:
-    """Compare an answer with what is expected in a run's folder, or by the user."""
+    """Compare an answer with the one stored in the run's folder, or given by the user."""
     if files := queries.get("answer_files"):
         file = answer_file(Path(files), query)
         wrong = difference(answer, like(read_answer_file(file), answer))
@@ -167,7 +167,7 @@ def check_answer(queries: QueryDocument, folder: Path, query: str, answer: Answe
 
 
 def keep_answer(folder: Path, answer: ExpectedAnswer) -> None:
-    """Keep the first answer to a query as the one that is expected."""
+    """Store the first answer to a query as the expected one."""
     if not _path(folder, answer.query).exists():
         durable.make_folder_in(folder, ANSWERS)
         text = json.dumps(asdict(answer)) + "\n"

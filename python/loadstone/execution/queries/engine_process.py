@@ -1,4 +1,4 @@
-"""A query engine in a separate process, which gets tasks line by line and can be ended."""
+"""Runs a query engine in a separate process, which gets tasks line by line and can be killed."""
 
 import contextlib
 import json
@@ -38,7 +38,7 @@ _SAID_OF_MEMORY = (
 
 
 class EngineError(LoadstoneError):
-    """An engine gave no answer; `outcome` is what a record has for it."""
+    """An engine gave no answer; `outcome` is its outcome in records."""
 
     def __init__(self, outcome: str, message: str) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class EngineError(LoadstoneError):
 
 
 def outcome_of(message: str) -> str:
-    """Return the outcome of a query that an engine gave up, from what the engine said."""
+    """Return the outcome of a failed query, from the engine's error message."""
     return OUT_OF_MEMORY if any(sign in message for sign in _SAID_OF_MEMORY) else "engine_error"
 
 
@@ -54,7 +54,7 @@ _REPLIES = {kind.__name__: TypeAdapter[Any](kind) for kind in get_args(Reply)}
 
 
 def read_reply(line: str) -> Reply:
-    """Return a reply of an engine's process; ValueError if it is not valid."""
+    """Parse a reply of an engine's process; ValueError if it is not valid."""
     try:
         body = json.loads(line)
         name = body.pop(CLASS)
@@ -67,10 +67,10 @@ def read_reply(line: str) -> Reply:
 
 
 class KeptEngines:
-    """The processes of engines that start slowly, kept from one trial to the next."""
+    """Processes of engines that start slowly, reused by later trials."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with no processes."""
         self._processes: dict[str, EngineProcess] = {}
 
     @contextlib.contextmanager
@@ -82,9 +82,10 @@ class KeptEngines:
         key: str | None,
         group: str | None = None,
     ) -> Iterator["EngineProcess"]:
-        """Yield the process of a key, started if it is not there; one of its own without a key.
+        """Yield the process of a key, started if necessary; without a key, a new process for this
+        use.
 
-        Of a group only one is kept: its processes would wait for each other's processors.
+        Only one process of a group is kept: several would compete for the processors.
         """
         if key is None:
             with EngineProcess(tick, hidden) as fresh:
@@ -101,7 +102,7 @@ class KeptEngines:
         try:
             yield process
         except EngineError as error:
-            # One that only failed a query still answers.
+            # A process that only failed a query still works.
             if error.outcome != "engine_error":
                 self._let_go(key)
             raise
@@ -113,16 +114,17 @@ class KeptEngines:
         self._processes.pop(key).__exit__()
 
     def close(self) -> None:
-        """End all."""
+        """Stop all processes."""
         for key in list(self._processes):
             self._let_go(key)
 
 
 class EngineProcess:
-    """One process; use it as a context."""
+    """An engine's process, used as a context manager."""
 
     def __init__(self, tick: Callable[[], bool], hidden: Sequence[str]) -> None:
-        """`tick` is called while an answer is awaited, and ends the process by returning false.
+        """`tick` is called while waiting for an answer; if it returns False, the process is
+        stopped.
 
         `hidden` are secrets that are removed from the engine's output.
         """
@@ -132,9 +134,9 @@ class EngineProcess:
         self._kills: int | None = None
 
     def __enter__(self) -> "EngineProcess":
-        """Start it: without secrets in its environment, and in a session of its own."""
+        """Start the process, without secrets in its environment and in its own session."""
         self._errors = tempfile.TemporaryFile()
-        # An engine's temporary files are removed with its process, however that ends.
+        # An engine's temporary files are removed with its process, however it ends.
         self._scratch = tempfile.TemporaryDirectory(prefix="loadstone-engine-")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "loadstone.engines.process.worker"],
@@ -149,19 +151,21 @@ class EngineProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it, and everything that it started."""
+        """Stop the process and everything that it started."""
         self._end()
         self._errors.close()
         with contextlib.suppress(OSError):
             self._scratch.cleanup()
 
     def listen_to(self, tick: Callable[[], bool], hidden: Sequence[str]) -> None:
-        """Work for another trial from now on."""
+        """Use the callback and secrets of another trial from now on."""
         self._tick = tick
         self._hidden = hidden
 
     def ask(self, task: Task, kind: type[_Kind], timeout_ns: int) -> _Kind:
-        """Return the answer to a task; raise EngineError if there is none, or it is a failure."""
+        """Return the answer to a task; raise EngineError if there is none, or if it is a
+        failure.
+        """
         self.begin(task)
         message = self.answer(timeout_ns)
         if not isinstance(message, kind):
@@ -169,7 +173,7 @@ class EngineProcess:
         return message
 
     def begin(self, task: Task) -> None:
-        """Give a task that has several answers."""
+        """Start a task that has several answers."""
         assert self._process.stdin is not None, "it has a pipe"
         self._kills = _memory_kills()
         try:
@@ -179,7 +183,7 @@ class EngineProcess:
             raise self._died() from None
 
     def answer(self, timeout_ns: int) -> Answered:
-        """Return the next answer; raise EngineError if there is none, or it is a failure."""
+        """Return the next answer; raise EngineError if there is none, or if it is a failure."""
         try:
             answered = read_reply(self._awaited(timeout_ns))
         except ValueError as error:
@@ -190,7 +194,7 @@ class EngineProcess:
         return answered
 
     def end_for(self, what: str) -> EngineError:
-        """End the process for what it did, and return the error."""
+        """Kill the process because of an error, and return the error."""
         self._end()
         words = secrets.hide(what[:SAID_MAX], self._hidden)
         return EngineError("engine_died", f"the engine's process was ended: {words}")
@@ -216,7 +220,8 @@ class EngineProcess:
 
     def _died(self) -> EngineError:
         if self._process.returncode is None:
-            # Its pipe closes just before it ends: its own exit code is wanted, not our signal.
+            # The pipe closes just before the process exits: wait for its own exit code before
+            # killing it.
             os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         self._end()
         code = self._process.returncode
@@ -243,8 +248,8 @@ class EngineProcess:
         self._answers.put("")
 
     def _end(self) -> None:
-        # Programs that it started, such as a Java machine, are in its session and end with it. The
-        # number of an ended process is not given out again before `wait`, so it is the right one.
+        # Programs that it started, such as a Java machine, are in its session and are killed with
+        # it. The id of an ended process stays reserved until `wait`.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -255,7 +260,7 @@ class EngineProcess:
 
 
 def _memory_kills() -> int | None:
-    """Return how many processes of this host the kernel killed for memory; None if unknown."""
+    """Return how many processes the kernel has killed for lack of memory; None if unknown."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             name, _, value = line.partition(" ")

@@ -13,7 +13,7 @@ from loadstone.execution.queries.engine_process import EngineError, EngineProces
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedQuery:
-    """A query of a stream, from 1 on, with its times on the host's clock."""
+    """A finished query of a stream, numbered from 1, with its times on the host's clock."""
 
     stream: int
     query: str
@@ -26,10 +26,12 @@ class EndedQuery:
 
 
 class QueryStreams:
-    """The queries of all streams. One that an engine dies with has failed; the rest goes on."""
+    """The queries of all streams. A query during which the engine dies has failed; the rest
+    continues.
+    """
 
     def __init__(self, orders: Sequence[Sequence[str]], scale: float, timeout_ns: int) -> None:
-        """Take the names of each stream's queries in its order, and how long one may take."""
+        """Store the names of each stream's queries in order, and the time limit of a query."""
         self.ended: list[EndedQuery] = []
         self._left = [list(order) for order in orders]
         self._count = sum(map(len, orders))
@@ -41,16 +43,16 @@ class QueryStreams:
 
     @property
     def are_over(self) -> bool:
-        """Whether every query ended."""
+        """Whether every query has ended."""
         return not any(self._left)
 
     @property
     def done(self) -> float:
-        """The share of the queries that ended."""
+        """The share of the queries that have ended."""
         return len(self.ended) / self._count
 
     def ask(self, process: EngineProcess) -> EngineUse:
-        """Run what is left on an open engine; return what it used."""
+        """Run the remaining queries on an open engine; return the resources that it used."""
         streams = [[self._queries[name] for name in left] for left in self._left]
         self._since_ns = [time.monotonic_ns()] * len(streams)
         self._is_asked = True
@@ -86,14 +88,14 @@ class QueryStreams:
 
     @property
     def names_left(self) -> list[str]:
-        """The queries that some stream has not run yet, each once."""
+        """The queries that some stream has not run yet, without duplicates."""
         return sorted({name for left in self._left for name in left})
 
     def lose(self, error: EngineError, warming: str | None) -> None:
-        """Count all running queries as failed: it is not known which of them ended the engine.
+        """Count all running queries as failed: it is unknown which of them ended the engine.
 
-        Of an engine that was only being warmed that one fails in all streams, and where an engine
-        did not even open, no query can be run.
+        If the engine died while warming up a query, that query fails in all streams. If the engine
+        could not even open, all queries fail.
         """
         now = time.monotonic_ns()
         for number, left in enumerate(self._left):

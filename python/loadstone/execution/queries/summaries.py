@@ -44,7 +44,7 @@ def use_of_query(use: EngineUse) -> QuerySummary:
 
 
 def added(used: Sequence[EngineUse | None]) -> EngineUseDocument:
-    """Add up what processes used; a sum is None if a process ended without reporting it."""
+    """Add up the use of processes; a sum is None if a process ended without reporting it."""
     known = [use or EngineUse() for use in used]
     return {
         "cpu_ns": _sum([use.cpu_ns for use in known]),
@@ -60,7 +60,7 @@ def _sum(values: Sequence[int | None]) -> int | None:
 
 
 class SecondRows:
-    """The rows of complete seconds of one operation."""
+    """Per-second rows of one operation, for complete seconds."""
 
     def __init__(self, operation: str) -> None:
         self.operation = operation
@@ -78,7 +78,7 @@ class SecondRows:
             self.bytes += size_bytes
 
     def batches(self) -> Iterable[Table]:
-        """Yield them as the record has them."""
+        """Yield the rows as tables for the record."""
         rows = [
             {
                 "agent": "local", "stage": "measure", "iteration": 1,

@@ -12,7 +12,7 @@ from loadstone.execution import secrets
 
 
 def engine_settings(document: TrialDocument) -> EngineSettings:
-    """Return the settings of a trial's engine, their secrets resolved."""
+    """Return the settings of a trial's engine with resolved secrets."""
     queries = document["queries"]
     resolved = secrets.resolved(queries.get("settings") or {}, os.environ)
     return settings_of(queries["engine"] or "", resolved)

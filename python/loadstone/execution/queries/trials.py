@@ -1,4 +1,4 @@
-"""Trials of queries: through the processes of query engines."""
+"""Runs trials of queries in the processes of query engines."""
 
 import os
 import time
@@ -53,19 +53,19 @@ class QueryTrials:
     """The executor of kind `queries`."""
 
     def __init__(self) -> None:
-        """Begin without an engine."""
+        """Start without an engine."""
         self._engines = KeptEngines()
 
     def close(self) -> None:
-        """End the engines that were kept."""
+        """Stop the engines that were kept."""
         self._engines.close()
 
     def check(self, documents: Iterable[TrialDocument]) -> None:
-        """Look for the engines, and for room on each target and for the tables themselves."""
+        """Check for the engines, and for space on each target and for the generated tables."""
         check_queries(documents)
 
     def run(self, document: TrialDocument, output: Output) -> Summary:
-        """Load tables, run one query or streams of them, or remove the tables."""
+        """Load tables, run one query or several streams, or remove the tables."""
         trial = _Trial(document, output, self._engines)
         output.begin(trial.stop)
         match document["phase"]:
@@ -105,7 +105,7 @@ def _removed(place: TablePlace, document: TrialDocument) -> Summary:
 
 
 class _Trial:
-    """One trial, from its first moment on."""
+    """A running trial."""
 
     def __init__(self, document: TrialDocument, output: Output, engines: KeptEngines) -> None:
         self._engines = engines
@@ -121,7 +121,7 @@ class _Trial:
         self._streams: QueryStreams | None = None
 
     def stop(self) -> None:
-        """End at the next tick."""
+        """Stop at the next tick."""
         self._is_stopped = True
 
     def tick(self) -> bool:
@@ -141,7 +141,7 @@ class _Trial:
     # ---- loading ------------------------------------------------------------------------------
 
     def load(self) -> Summary:
-        """Write the tables to the target, file by file, unless they are there already.
+        """Write the tables to the target, file by file, unless they exist already.
 
         If this run was interrupted while it wrote them, files with the right hash are kept.
         """
@@ -155,7 +155,7 @@ class _Trial:
         there = self._place.mark()
         whole = replace(mark, is_complete=True)
         if there is not None and there.holds(whole):
-            # This run's, if it was interrupted before it recorded that all are there.
+            # The tables are this run's, if it was interrupted before it recorded their completion.
             is_own = there.run == mark.run
             summary = self._summary(SecondRows("load"))
             written = files if is_own else ()
@@ -197,7 +197,7 @@ class _Trial:
         return summary
 
     def _complete_files(self, files: Sequence[TableFile]) -> Sequence[TableFile]:
-        """Return the files that the run had written before it was cut off."""
+        """Return the files that the run had completed before it was interrupted."""
         return [file for file in files if self.tick() and self._place.holds(file)]
 
     def _load_own_format(self, rows: SecondRows, folder: Path, mark: Mark) -> None:
@@ -256,7 +256,7 @@ class _Trial:
             outcome, message = error.outcome, str(error)
         elapsed_ns = time.monotonic_ns() - self._started
         query_summary["time_ns"] = time_ns = measured_ns if measured_ns is not None else elapsed_ns
-        # Reads of a cluster on other hosts are not known.
+        # Reads of a cluster on other hosts are not counted.
         moved = (query_summary.get("read_bytes") or 0) + (query_summary.get("received_bytes") or 0)
         rows.add(0, outcome, time_ns, moved)
         self._done = 1
@@ -266,7 +266,7 @@ class _Trial:
 
     @contextmanager
     def _opened(self, tables: Tables) -> Iterator[tuple[EngineProcess, str]]:
-        """Yield an engine that has opened the tables, outside caches if asked, and its version."""
+        """Yield an engine with the tables opened, outside caches if requested, and its version."""
         settings = self._settings
         task = OpenEngine(
             engine=settings["engine"] or "",
@@ -278,7 +278,7 @@ class _Trial:
         with self._process(task) as process:
             version = process.ask(task, EngineOpened, self._timeout_ns).version
             if settings["cache"] == "cold":
-                # Now, as engines look into the files when they are made known.
+                # At this point, because engines read the files when they open them.
                 self._place.evict()
             yield process, version
 
@@ -366,7 +366,7 @@ class _Trial:
         if entry_of(task.engine).is_kept:
             master = task.settings.master if isinstance(task.settings, SparkOptions) else None
             group = f"{master} " if master else None
-            # Spark opens a bucket's name once, whichever store it is in.
+            # Spark caches the store of a bucket's name, so the bucket is part of the key.
             needs = (task.settings, task.threads, task.memory_bytes, task.tables.bucket)
             key = f"{master} {needs}"
         return self._engines.process(self.tick, self._hidden, key=key, group=group)
@@ -380,7 +380,7 @@ class _Trial:
         return self._tables(mark)
 
     def _tables_made(self) -> Tables:
-        """Return the tables that were written to the targets, where they were made."""
+        """Return the generated tables that were written to the targets."""
         folder, files = self._generated()
         return Tables(
             format="parquet",
@@ -413,7 +413,7 @@ class _Trial:
         )
 
     def _compare(self, query: str, answer: Answer) -> AnswerCheck:
-        """Compare an answer with the expected one; keep that of the trusted engine."""
+        """Compare an answer with the expected one; store that of the reference engine."""
         settings, folder = self._settings, self._output.folder
         check = check_answer(settings, folder, query, answer)
         if self._document["phase"] == CHECK and check.compared_with is None:
@@ -424,7 +424,7 @@ class _Trial:
     # ---- the end ------------------------------------------------------------------------------
 
     def clean_up(self) -> Summary:
-        """Remove what this run loaded."""
+        """Remove the tables that this run loaded."""
         removed = _removed(self._place, self._document)
         summary = self._summary(SecondRows("delete"))
         summary.update(removed)

@@ -1,1 +1,1 @@
-"""The connection of controller and agents: addresses, certificates, and messages."""
+"""The connection between controller and agents: addresses, certificates, and messages."""

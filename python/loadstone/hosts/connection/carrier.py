@@ -1,4 +1,4 @@
-"""The controller's end: accepts invited hosts, asks them, and receives their messages.
+"""The controller's end of connections: accepts invited hosts, and exchanges messages with them.
 
 A host can only send the messages in `messages.FromAgent`. Its identity comes from the certificate
 of its connection, never from a message.
@@ -37,8 +37,8 @@ from loadstone.hosts.connection.stream import (
 from loadstone.steady_clock import SteadyClock
 
 LEASE_S = 10.0
-"""How long an agent goes on without a word of the controller, and a connection without one of its
-agent, which says something every second.
+"""How long in seconds an agent continues without a message from the controller, and the controller
+keeps a silent connection; an agent sends a message every second.
 """
 
 RENEW_S = 1.0
@@ -51,17 +51,17 @@ WAITING_MAX = 1024
 """Length of the accept queue: all agents of a run may connect at once."""
 
 UNHEARD_BYTES_MAX = 16 << 20
-"""No more is read from a host that has so much in the queue: its connection waits meanwhile."""
+"""Reading from a host pauses while it has this many bytes in the queue."""
 
 MESSAGE_BYTES = 512
-"""Memory for a message beside its own length."""
+"""Memory overhead of a message, in bytes."""
 
 LOOK_AGAIN_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostMessage:
-    """A message of a host: `name` is that of its class, or "gone" for a lost connection."""
+    """A host's message: `name` is that of its class, or "gone" for a lost connection."""
 
     host: str
     name: str
@@ -70,7 +70,7 @@ class HostMessage:
 
 
 class Inbox(queue.Queue[HostMessage]):
-    """Messages not yet handled, with the number of bytes of each host."""
+    """Messages not yet processed, with the number of queued bytes of each host."""
 
     def _init(self, maxsize: int) -> None:
         super()._init(maxsize)
@@ -96,10 +96,10 @@ class _Connection:
 
 
 class Carrier:
-    """A listening socket and a loop in a thread of their own. Methods may be called from any."""
+    """A listening socket and an event loop in its own thread. Methods are thread-safe."""
 
     def __init__(self, run: str, listen: str) -> None:
-        """Listen on one address, "10.0.0.1" or "10.0.0.1:7000"; without a port on a free one."""
+        """Listen on one address, "10.0.0.1" or "10.0.0.1:7000"; without a port on any free one."""
         self.inbox = Inbox()
         self.clock = SteadyClock()
         self._run = run
@@ -142,7 +142,7 @@ class Carrier:
         return frozenset(host for host, connection in connections.items() if connection.has_joined)
 
     def invite(self, host: str, *, is_alone: bool, is_only: bool = True) -> Invitation:
-        """Return a host's way in, with a certificate of its own."""
+        """Return an invitation for a host, with its own certificate."""
         identity = self._authority.issue_host(host)
         self._invited[_digest(ssl.PEM_cert_to_DER_cert(identity.certificate))] = host
         return Invitation(
@@ -159,14 +159,16 @@ class Carrier:
             self._loop.call_soon_threadsafe(self._send, names, asked)
 
     def read_clocks(self, hosts: Iterable[str]) -> dict[str, clock.Clock]:
-        """Return the clocks of hosts relative to ours; hosts that do not answer are left out."""
+        """Return the clocks of hosts relative to the controller's, without hosts that do not
+        answer.
+        """
         clocks: dict[str, clock.Clock] = {}
         with contextlib.suppress(TimeoutError):
             clocks = self._wait(self._clocks(tuple(hosts)), ANSWER_S + STOP_S)
         return clocks
 
     def forget(self) -> None:
-        """Discard the messages not yet handled: they are about an earlier trial."""
+        """Discard the unprocessed messages, which belong to an earlier trial."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self.inbox.get_nowait()
@@ -175,7 +177,7 @@ class Carrier:
         """Disconnect a host and ignore its further messages."""
         self._loop.call_soon_threadsafe(self._drop, host)
 
-    # From here on everything runs in the loop's thread.
+    # All functions below run in the loop's thread.
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -212,7 +214,8 @@ class Carrier:
     async def _renew(self) -> None:
         while True:
             for host, connection in list(self._connections.items()):
-                # Counted, not timed: a controller that stood still has received nothing meanwhile.
+                # Silence is counted in rounds, because a stalled controller could not receive
+                # messages.
                 connection.silent_s += RENEW_S
                 if connection.silent_s > LEASE_S:
                     self._drop(host)
@@ -243,7 +246,7 @@ class Carrier:
         try:
             while True:
                 name, body = await stream.receive()
-                # Once dropped, whatever is left to read comes too late.
+                # Messages that arrive after a disconnect are discarded.
                 if self._connections.get(host) is not connection:
                     break
                 connection.silent_s = 0.0
@@ -263,7 +266,7 @@ class Carrier:
 
     def _handle(self, connection: _Connection, received: HostMessage) -> None:
         if received.name == messages.word(messages.ClockReading):
-            # An answer that is none leaves its question open: the host's clock is not read.
+            # An invalid answer leaves its question open: the host's clock is then unknown.
             with contextlib.suppress(ValueError):
                 self._take_clock(received.host, messages.read(received.name, received.body))
             return
@@ -292,7 +295,7 @@ class Carrier:
 
     async def _clocks(self, hosts: Iterable[str]) -> dict[str, clock.Clock]:
         async def read(host: str) -> tuple[str, clock.Clock | None]:
-            # All questions together have this time: a slow host is asked fewer.
+            # The time limit covers all questions together, so a slow host gets fewer.
             exchanges = []
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_S):
@@ -322,7 +325,7 @@ def _send(stream: MessageStream, asked: messages.FromController) -> None:
 
 
 class Authority:
-    """Issues the certificates of one run; its own key never leaves this object."""
+    """Issues the certificates of one run; its private key never leaves this object."""
 
     def __init__(self, run: str) -> None:
         """`run` is the run's identity, which the certificates carry."""
@@ -335,11 +338,11 @@ class Authority:
 
     @property
     def certificate(self) -> str:
-        """The authority's own certificate, by which both sides know each other."""
+        """The authority's own certificate, by which both sides verify each other."""
         return self._certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     def issue_host(self, name: str) -> Identity:
-        """Return a new identity, by which a host connects and which cannot be connected to."""
+        """Return a new client identity for a host, which is not valid for a server."""
         return self._issue(name, [ExtendedKeyUsageOID.CLIENT_AUTH])
 
     def issue_controller(self, address: str) -> Identity:
@@ -385,8 +388,9 @@ def _certificate(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        # A certificate is worth nothing after its run, whose controller alone knows the authority.
-        # Dates would only fail a host whose clock is wrong, for a reason that TLS cannot explain.
+        # A certificate is useless after its run, because only that run's controller trusts the
+        # authority. An expiry date would only reject hosts whose clock is wrong, with an error that
+        # TLS cannot explain.
         .not_valid_before(datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC))
         .not_valid_after(datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC))
     )

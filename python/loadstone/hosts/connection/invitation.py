@@ -18,14 +18,14 @@ from loadstone.errors import InputError
 FORMAT = 1
 SIZE_BYTES_MAX = 64 * 1024
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
-"""Variables in which Open MPI, PMIx, MPICH and Slurm give a process its rank."""
+"""Environment variables in which Open MPI, PMIx, MPICH and Slurm give a process its rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
-    """One host's way into one run. It holds the host's key: it is as secret as a password.
+    """A host's invitation to one run. It contains the host's key, so it is as secret as a password.
 
-    `is_alone` says that no other run's agent may make load on the host meanwhile, and with
+    `is_alone` means that no other run's agent may make load on the host meanwhile, and with
     `is_only` no other of this run either.
     """
 
@@ -44,12 +44,12 @@ class Invitation:
         return f"Invitation(host={self.host!r}, controller={self.controller!r}, ...)"
 
     def text(self) -> str:
-        """Return it as one line of JSON."""
+        """Return the invitation as one line of JSON."""
         return json.dumps({"format": FORMAT, **asdict(self)}) + "\n"
 
 
 class InvitationHead(TypedDict):
-    """The part of an invitation that all versions have: its host and the version that made it."""
+    """The fields that all versions of invitations have: the host, and the version of the format."""
 
     format: Literal[1]
     loadstone: str
@@ -57,12 +57,12 @@ class InvitationHead(TypedDict):
 
 
 def rank_file(folder: Path, rank: int) -> Path:
-    """Return where in a folder the invitation of a rank stands."""
+    """Return the path of a rank's invitation in a folder."""
     return folder / f"{rank}.invitation"
 
 
 def _rank(folder: str) -> int:
-    """Return which rank of a parallel program this process is, as its launcher says."""
+    """Return this process's rank in a parallel program, from the launcher's variables."""
     rank = next((os.environ[name] for name in RANKS if os.environ.get(name)), "")
     if not rank.isdigit():
         raise InputError(
@@ -75,10 +75,10 @@ def _rank(folder: str) -> int:
 def read_invitation(path: str) -> Invitation:
     """Read an invitation from a file that only its owner may read, or from "-", standard input.
 
-    In a folder it is the file of this process's rank.
+    In a folder, the file of this process's rank is read.
     """
     if path == "-":
-        # One line: what started the agent keeps the pipe open, for its end ends the agent.
+        # Only one line: the launcher keeps the pipe open, and closes it to end the agent.
         return parse_invitation(sys.stdin.readline(SIZE_BYTES_MAX), "standard input")
     if os.path.isdir(path):
         path = str(rank_file(Path(path), _rank(path)))

@@ -17,13 +17,13 @@ from loadstone.steady_clock import SteadyClock
 
 CONNECT_S = 20.0
 CLOCKS_APART_S_MAX = 12 * 3600
-"""A clock that is off by more is wrong: no time zone explains it."""
+"""A larger difference of clocks means a wrong clock, since no time zone explains it."""
 
 
 async def join(invitation: Invitation, clock: SteadyClock) -> MessageStream:
-    """Connect to the controller and return the connection once it has said welcome.
+    """Connect to the controller and return the connection after its welcome.
 
-    Raises HostError with what keeps this host out. `clock` is the host's own.
+    Raises HostError with the reason if the host cannot join. `clock` is the host's own.
     """
     address, port = split_address(invitation.controller)
     identity = Identity(certificate=invitation.certificate, key=invitation.key)
@@ -31,7 +31,7 @@ async def join(invitation: Invitation, clock: SteadyClock) -> MessageStream:
     try:
         async with asyncio.timeout(CONNECT_S):
             context = context_of_host(invitation.authority, identity)
-            # A certificate names an address without the interface that it is reached by.
+            # Certificates contain addresses without the interface.
             name = address.partition("%")[0]
             reader, writer = await asyncio.open_connection(
                 address, port, ssl=context, server_hostname=name
@@ -46,7 +46,7 @@ async def join(invitation: Invitation, clock: SteadyClock) -> MessageStream:
             kind="unreachable",
         ) from error
     except (ssl.SSLError, EOFError) as error:
-        # A controller that refuses our certificate closes a connection that stands for us.
+        # After rejecting the certificate the controller closes a connection that looks open here.
         reason = getattr(error, "verify_message", None) or getattr(error, "reason", None)
         raise HostError(
             f"{tried}: the certificates do not match: {reason or 'it refused that of this host'}",
@@ -73,7 +73,7 @@ async def join(invitation: Invitation, clock: SteadyClock) -> MessageStream:
 
 
 def _check(first: messages.FromController, invitation: Invitation, clock: SteadyClock) -> None:
-    """Raise HostError unless the controller's first message lets this host in."""
+    """Raise HostError unless the controller's first message admits this host."""
     match first:
         case messages.Welcome(unix_ns=unix_ns):
             apart_ns = clock.unix_ns() - unix_ns

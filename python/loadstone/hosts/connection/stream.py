@@ -1,8 +1,8 @@
 """Messages over one connection: the length of each, then its name and body as MessagePack.
 
-Connections are mutual TLS: both sides show a certificate that the run's authority issued.
+Connections use mutual TLS: both sides show a certificate that the run's authority issued.
 
-MessagePack holds numbers, texts, bytes, lists and maps, so what comes in can be of no other type.
+MessagePack only has numbers, texts, bytes, lists and maps, so no other type can be received.
 """
 
 import asyncio
@@ -15,11 +15,14 @@ from typing import Any
 import msgpack
 
 MESSAGE_BYTES_MAX = 64 << 20
-"""More than any message takes: the doubts of a turn are 4 MiB at most, a piece of a file is one."""
+"""More than any message needs: the doubts of a turn are 4 MiB at most, a piece of a file is 1
+MiB.
+"""
 
 ITEMS_MAX = 1 << 21
-"""Lists and maps of a message hold fewer: names of places are most. As objects of Python they take
-up to a hundred times the bytes of the message."""
+"""Maximum length of a message's lists and maps; lists of places are the longest. Python objects
+take up to a hundred times the bytes of the message.
+"""
 
 _LENGTH = struct.Struct(">I")
 
@@ -34,7 +37,7 @@ class MessageStream:
         """The length of the last message that came."""
 
     def send(self, name: str, body: dict[str, object]) -> None:
-        """Send a message at once; a connection that has ended takes it for nothing."""
+        """Send a message at once; after the end of the connection it is dropped silently."""
         if not self._writer.is_closing():
             packed = pack(name, body)
             self._writer.write(_LENGTH.pack(len(packed)) + packed)
@@ -42,7 +45,7 @@ class MessageStream:
     async def receive(self) -> tuple[str, dict[str, Any]]:
         """Return the next message.
 
-        Raises EOFError or OSError when the connection has ended, ValueError for what is no message.
+        Raises EOFError or OSError when the connection has ended, ValueError for an invalid message.
         """
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
         if length > MESSAGE_BYTES_MAX:
@@ -51,23 +54,23 @@ class MessageStream:
         return unpack(await self._reader.readexactly(length))
 
     async def close(self) -> None:
-        """Send what is left and end the connection."""
+        """Send the remaining data and close the connection."""
         self._writer.close()
         await self._writer.wait_closed()
 
     def abort(self) -> None:
-        """End the connection at once, whatever is left to send."""
+        """Close the connection at once, without sending the remaining data."""
         self._writer.transport.abort()
 
 
 def pack(name: str, body: dict[str, object]) -> bytes:
-    """Return a message as it is sent, without its length."""
+    """Return a message in its wire format, without its length."""
     packed: bytes = msgpack.packb((name, body))
     return packed
 
 
 def unpack(packed: bytes) -> tuple[str, dict[str, Any]]:
-    """Return the name and the body of a message, or raise ValueError for what is none."""
+    """Return the name and the body of a message; ValueError if it is invalid."""
     items = 0
 
     def count(container: Any) -> Any:
@@ -86,7 +89,7 @@ def unpack(packed: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Return the address and the port, 0 without one, of "10.0.0.1:7000" or "[::1]:7000"."""
+    """Split "10.0.0.1:7000" or "[::1]:7000" into address and port; port 0 if absent."""
     if text.startswith("["):
         host, _, port = text[1:].partition("]")
         return host, int(port.removeprefix(":") or 0)
@@ -97,7 +100,7 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 def join_address(host: str, port: int) -> str:
-    """Return the text that `split_address` takes apart."""
+    """Return the text that `split_address` parses."""
     if not port:
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -105,8 +108,9 @@ def join_address(host: str, port: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """A certificate with its key, both as PEM texts. The key is secret: never write it anywhere
-    but where the host that it is for reads it.
+    """A certificate with its key, both as PEM texts.
+
+    The key is secret: write it only where the host that it belongs to reads it.
     """
 
     certificate: str
@@ -117,12 +121,12 @@ class Identity:
 
 
 def context_of_controller(authority: str, identity: Identity) -> ssl.SSLContext:
-    """Return the context in which the controller accepts connections of invited hosts alone."""
+    """Return the TLS context in which the controller accepts only invited hosts."""
     return _context(ssl.PROTOCOL_TLS_SERVER, authority, identity)
 
 
 def context_of_host(authority: str, identity: Identity) -> ssl.SSLContext:
-    """Return the context in which a host connects to the controller of its run, and to no other."""
+    """Return the TLS context in which a host connects only to the controller of its run."""
     return _context(ssl.PROTOCOL_TLS_CLIENT, authority, identity)
 
 
@@ -131,7 +135,7 @@ def _context(protocol: int, authority: str, identity: Identity) -> ssl.SSLContex
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=authority)
-    # OpenSSL reads a key from a file only. This one is in memory, and has no name.
+    # OpenSSL reads keys only from files; this one is in memory and has no name.
     with open(os.memfd_create("identity"), "w", encoding="ascii") as file:
         file.write(identity.certificate + identity.key)
         file.flush()

@@ -18,31 +18,32 @@ LAUNCHERS: Mapping[str, str] = {
     "htcondor": "loadstone.hosts.launchers.jobs:HTCondor",
     "dask": "loadstone.hosts.launchers.dask_workers:DaskWorkers",
 }
-"""Modules are imported when they are used: each has libraries of its own."""
+"""Modules are imported on first use, because each needs its own libraries."""
 
 
 class Launcher(Protocol):
-    """Brings agents up, and takes them down."""
+    """Starts and stops agents."""
 
     def start(self, invitations: Sequence[Invitation]) -> list[str]:
-        """Start an agent for each invitation; return before they have joined, with what the user
-        has to do, line by line.
+        """Start an agent for each invitation; return before they have joined.
+
+        Returns instructions for the user, one per line.
         """
 
     def ended(self) -> Mapping[str, str]:
-        """Return the hosts whose agents have ended, or never began, with what they said."""
+        """Return the hosts whose agents have exited, or never started, with their output."""
 
     def news(self) -> list[str]:
-        """Return lines that what was started has printed since the last call."""
+        """Return the lines that started programs have printed since the last call."""
 
     def stop(self) -> None:
-        """End what was started and has not ended by itself."""
+        """Stop the started programs that still run."""
 
 
 def make_launcher(hosts: Hosts, secrets: Collection[str] = ()) -> Launcher:
     """Return the launcher that a campaign names.
 
-    What it starts does not inherit the environment variables that `secrets` names.
+    Programs that it starts do not inherit the environment variables in `secrets`.
     """
     module, _, name = LAUNCHERS[hosts.launch].partition(":")
     made: Launcher = getattr(importlib.import_module(module), name)(
@@ -52,7 +53,7 @@ def make_launcher(hosts: Hosts, secrets: Collection[str] = ()) -> Launcher:
 
 
 def listen_address(hosts: Hosts) -> str:
-    """Return where agents connect to; HostError if the campaign has to state it."""
+    """Return the address that agents connect to; HostError if the campaign has to state it."""
     if hosts.listen is None and hosts.launch == "ssh":
         from loadstone.hosts.launchers.ssh import own_address
 

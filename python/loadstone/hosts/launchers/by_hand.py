@@ -10,14 +10,16 @@ from loadstone.hosts.connection.invitation import Invitation, write_invitation
 
 
 class ByHand:
-    """Files for people to carry; each holds a key, so they go when the run is over."""
+    """Invitation files for the user to copy; each contains a key, so they are deleted after the
+    run.
+    """
 
     def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
         self._command = hosts.command or "loadstone"
         self._folder: Path | None = None
 
     def start(self, invitations: Sequence[Invitation]) -> list[str]:
-        """Write the invitations, and return what is to be done with them."""
+        """Write the invitations, and return the instructions."""
         folder = self._folder = Path(f"invitations-{invitations[0].run[:8]}").absolute()
         lines = [
             f"invitations are in {folder}, readable by you alone: each holds a key of its host",
@@ -30,7 +32,7 @@ class ByHand:
         return lines
 
     def ended(self) -> Mapping[str, str]:
-        """Return nothing: only the user who started an agent sees what became of it."""
+        """Return nothing: only the user who started an agent sees its exit."""
         return {}
 
     def news(self) -> list[str]:

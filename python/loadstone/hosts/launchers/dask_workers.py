@@ -1,7 +1,7 @@
-"""Agents on the workers of a running dask scheduler of the site, with its own security.
+"""Agents on the workers of the site's running dask scheduler, with its own security.
 
-Each agent is a process beside a worker, whose one task waits for it. Its invitation goes through
-that scheduler, so the connection must be encrypted, or stay on this machine.
+Each agent is a process next to a worker, one of whose tasks waits for it. The invitation goes
+through that scheduler, so the connection must be encrypted, or stay on this machine.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ OUTPUT_BYTES = 2000
 
 
 class DaskWorkers:
-    """A task for each agent, on a worker of its own."""
+    """A task for each agent, each on a different worker."""
 
     def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
         assert hosts.scheduler is not None, "the schema holds it"
@@ -30,7 +30,7 @@ class DaskWorkers:
         self._tasks: dict[str, Any] = {}
 
     def start(self, invitations: Sequence[Invitation]) -> list[str]:
-        """Start an agent beside as many workers as there are invitations."""
+        """Start an agent next to as many workers as there are invitations."""
         distributed = import_dask("distributed", "dask")
         tried = f"start agents by the scheduler at {self._scheduler}"
         _refuse_plain(self._scheduler, tried)
@@ -39,7 +39,7 @@ class DaskWorkers:
                 self._scheduler, timeout=CONNECT_S, set_as_default=False
             )
         except Exception as error:
-            # Of any kind: a client also imports the modules that dask's settings name.
+            # Any exception: a client also imports the modules that dask's settings name.
             raise HostError(
                 f"{tried}: {in_one_line(error)}",
                 "its TLS (distributed.comm.tls.client) and other settings come from dask's own"
@@ -59,7 +59,7 @@ class DaskWorkers:
         return []
 
     def ended(self) -> Mapping[str, str]:
-        """Return the hosts whose agents have ended, with what they said."""
+        """Return the hosts whose agents have exited, with their output."""
         return {host: _outcome_of(task) for host, task in self._tasks.items() if task.done()}
 
     def news(self) -> list[str]:
@@ -67,7 +67,7 @@ class DaskWorkers:
         return []
 
     def stop(self) -> None:
-        """Leave the scheduler: agents leave with the run, and their tasks end with them."""
+        """Disconnect from the scheduler: agents leave with the run, which ends their tasks."""
         if self._client is not None:
             for task in self._tasks.values():
                 with contextlib.suppress(Exception):
@@ -76,7 +76,9 @@ class DaskWorkers:
 
 
 def be_agent(command: Sequence[str], invitation: Invitation) -> str:
-    """Run an agent on the worker's host to its end, and return what it said; runs on a worker."""
+    """Run an agent on the worker's host until it exits, and return its output; called on a
+    worker.
+    """
     try:
         agent = subprocess.Popen(
             [*command, "agent", "--join", "-"],
@@ -104,7 +106,7 @@ def _outcome_of(task: Any) -> str:
 
 
 def _refuse_plain(scheduler: str, tried: str) -> None:
-    """An invitation holds a key, which must not cross a network in plain text."""
+    """Refuse an unencrypted scheduler: an invitation holds a key, which must stay secret."""
     from dask import config
 
     kind, _, rest = scheduler.rpartition("://")

@@ -22,11 +22,11 @@ OF_DASK = (
     "death_timeout", "local_directory", "extra", "worker_command", "worker_extra_args", "job_extra",
     "env_extra", "header_skip", "python", "config_name", "project",
 )  # fmt: skip
-"""Settings of dask-jobqueue that are about its worker, or go by another name now."""
+"""Settings of dask-jobqueue that only apply to its own worker, or were renamed."""
 
 
 class Jobs:
-    """A job for each agent; its output and exit code are written beside its invitation."""
+    """A job for each agent; its output and exit code are written next to its invitation."""
 
     def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
         self._hosts = hosts
@@ -36,7 +36,7 @@ class Jobs:
         self._files: dict[str, Path] = {}
 
     def start(self, invitations: Sequence[Invitation]) -> list[str]:
-        """Submit a job for each invitation, and return which they are."""
+        """Submit a job for each invitation, and return a line about them."""
         self._folder = SharedFolder(self._hosts, invitations[0].run)
         paths = self._folder.write(invitations)
         for invitation, path in zip(invitations, paths, strict=True):
@@ -55,7 +55,7 @@ class Jobs:
     submit_program = ""
 
     def job(self, host: str, invitation: Path) -> Any:
-        """Return the job that starts an agent; raise InputError for a setting it does not have."""
+        """Return the job that starts an agent; raise InputError for an unknown setting."""
         kind, settings = self.kind(), dict(self._hosts.job)
         known = [name for name in _parameters(kind) if name not in OF_DASK]
         for name in settings:
@@ -80,13 +80,13 @@ class Jobs:
         return settings
 
     def command(self, invitation: Path) -> str:
-        """Return the line of shell that a job runs."""
+        """Return the shell command that a job runs."""
         agent = self._hosts.command or "loadstone"
         file = shlex.quote(str(invitation))
         return f"{agent} agent --join {file} 2> {file}.printed; echo $? > {file}.ended"
 
     def ended(self) -> Mapping[str, str]:
-        """Return the hosts whose agents have ended, with their last output."""
+        """Return the hosts whose agents have exited, with their last output."""
         reasons = {}
         for host, path in self._files.items():
             with contextlib.suppress(OSError, ValueError):
@@ -101,7 +101,7 @@ class Jobs:
         return []
 
     def stop(self) -> None:
-        """Take back the jobs that are left; agents leave with the run by themselves."""
+        """Cancel the remaining jobs; agents leave with the run by themselves."""
         asyncio.run(self._cancel())
         if self._folder is not None:
             self._folder.remove()
@@ -127,10 +127,10 @@ class Slurm(Jobs):
         return import_dask("dask_jobqueue.slurm", "jobqueue").SLURMJob
 
     def settings(self, host: str, settings: dict[str, Any]) -> dict[str, Any]:
-        """Name the node of a host that has a name."""
+        """Add the node of a host that has a name."""
         directives = list(settings.get("job_extra_directives", ()))
         if "log_directory" not in settings:
-            # The agent's output is beside its invitation; Slurm's own file would be left behind.
+            # The agent's output is next to its invitation; Slurm's own file would be left behind.
             directives.insert(0, "--output=/dev/null")
         if self._hosts.names:
             directives.append(f"--nodelist={host}")
@@ -148,8 +148,8 @@ class HTCondor(Jobs):
 
 
 def replace_command(job: Any, command: str) -> None:
-    """Make a job run a shell command instead of dask's worker."""
-    # The one place of dask-jobqueue that says what its jobs run.
+    """Make a job run a shell command in place of dask's worker."""
+    # dask-jobqueue builds the job's script from this attribute only.
     job._command_template = command
 
 

@@ -1,4 +1,4 @@
-"""Agents on this machine: for trying out, for tests, and to compare several processes."""
+"""Agents on this machine, for trials, for tests, and to compare several processes."""
 
 import sys
 
@@ -6,7 +6,7 @@ from loadstone.hosts.launchers.processes import Processes
 
 
 class Local(Processes):
-    """Processes of this machine, each of which ends when its standard input does."""
+    """Processes of this machine, each of which exits when its standard input is closed."""
 
     absent_hint = "hosts.command is the command that starts loadstone"
 
@@ -16,6 +16,6 @@ class Local(Processes):
         return [*(words or [sys.executable, "-m", "loadstone"]), "agent", "--join", "-"]
 
     def why(self, host: str, code: int, text: str) -> str:
-        """Return what an agent said, or how it ended."""
+        """Return an agent's output, or how it exited."""
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return text.removeprefix("error: ") or f"its agent ended with {how}"

@@ -1,4 +1,6 @@
-"""A process here for each agent, which gets its invitation through a pipe and ends with it."""
+"""Runs a local process for each agent, which gets its invitation through a pipe and exits with
+it.
+"""
 
 import contextlib
 import subprocess
@@ -16,7 +18,9 @@ TEXT_BYTES = 2000
 
 
 class Processes:
-    """Base of launchers that start one program for each host: the agent, or a way to it."""
+    """Base of launchers that start one program per host: the agent itself, or a connection to
+    it.
+    """
 
     absent_hint = ""
     """Hint for a program that cannot be started."""
@@ -31,11 +35,11 @@ class Processes:
         raise NotImplementedError
 
     def why(self, host: str, code: int, text: str) -> str:
-        """Return why an agent has ended, from its exit code and the end of its standard error."""
+        """Return why an agent exited, from its exit code and the end of its standard error."""
         raise NotImplementedError
 
     def start(self, invitations: Sequence[Invitation]) -> list[str]:
-        """Start an agent for each invitation, in the place of one that has ended."""
+        """Start an agent for each invitation, replacing one that has exited."""
         for invitation in invitations:
             words = self.words(invitation.host)
             errors = tempfile.TemporaryFile()  # noqa: SIM115, read when the agent has ended
@@ -43,7 +47,7 @@ class Processes:
                 agent = subprocess.Popen(
                     words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors,
                     env=self._environment,
-                    # Ctrl-C is for the controller, which ends its agents in order.
+                    # Ctrl-C must only reach the controller, which stops its agents in order.
                     start_new_session=True,
                 )  # fmt: skip
             except OSError as error:
@@ -54,7 +58,7 @@ class Processes:
                     kind="program-absent" if isinstance(error, FileNotFoundError) else None,
                 ) from error
             assert agent.stdin is not None
-            # The pipe stays open: its end ends the agent.
+            # The pipe stays open: closing it ends the agent.
             with contextlib.suppress(BrokenPipeError):
                 agent.stdin.write(invitation.text().encode())
                 agent.stdin.flush()
@@ -64,7 +68,7 @@ class Processes:
         return []
 
     def ended(self) -> Mapping[str, str]:
-        """Return the hosts whose agents have ended, with the reason."""
+        """Return the hosts whose agents have exited, with the reason."""
         return {
             host: self.why(host, agent.returncode, _last_text(errors))
             for host, (agent, errors) in self._agents.items()
@@ -72,11 +76,11 @@ class Processes:
         }
 
     def news(self) -> list[str]:
-        """Return nothing: an agent's words are the reason of its end."""
+        """Return nothing: an agent's output is part of the reason for its exit."""
         return []
 
     def stop(self) -> None:
-        """Close the agents' input, and end those that do not go."""
+        """Close the agents' input, and kill those that do not exit."""
         for agent, _ in self._agents.values():
             if agent.stdin is not None:
                 with contextlib.suppress(OSError):

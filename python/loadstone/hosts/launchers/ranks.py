@@ -1,6 +1,6 @@
 """Agents as the ranks of a parallel program, which mpirun or srun starts.
 
-Each finds its invitation by its rank, in a folder that all hosts see.
+Each finds its invitation by its rank, in a folder that all hosts share.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ TEXT_BYTES = 2000
 
 
 class Ranks:
-    """One process that starts all agents, and is gone when the last of them is."""
+    """One process that starts all agents, and exits after the last of them."""
 
     program = ""
     shell: tuple[str, ...] = ()
-    """Words before the agent's own command."""
+    """A command prefix before the agent's own command."""
 
     def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
         self._hosts = hosts
@@ -51,7 +51,7 @@ class Ranks:
                 words,
                 stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output,
                 env={**self.settings(), **self._environment},
-                # Ctrl-C is for the controller, which ends its agents in order.
+                # Ctrl-C must only reach the controller, which stops its agents in order.
                 start_new_session=True,
             )  # fmt: skip
         except OSError as error:
@@ -67,11 +67,11 @@ class Ranks:
         raise NotImplementedError
 
     def settings(self) -> Mapping[str, str]:
-        """Return environment variables, which the user's own go before."""
+        """Return environment variables; the user's own take precedence."""
         return {}
 
     def ended(self) -> Mapping[str, str]:
-        """Return all hosts when the program has ended: it tells no rank from another."""
+        """Return all hosts when the program has exited, since ranks cannot be told apart."""
         if self._started is None or self._started.poll() is None:
             return {}
         text = self._read(0).strip()[-TEXT_BYTES:]
@@ -82,9 +82,10 @@ class Ranks:
         return dict.fromkeys(self._names, why)
 
     def news(self) -> list[str]:
-        """Return the whole lines that the program and its ranks have printed since the last call.
+        """Return the complete lines that the program and its ranks have printed since the last
+        call.
 
-        The program may go on silently when a rank could not be started.
+        The program may continue silently when a rank could not be started.
         """
         text = self._read(self._output_told)
         whole = text[: text.rfind("\n") + 1]
@@ -92,12 +93,12 @@ class Ranks:
         return [f"{self.program}: {line}" for line in whole.splitlines() if line.strip()]
 
     def stop(self) -> None:
-        """Wait until the agents have left and the program with them, or end it."""
+        """Wait until the agents have left and the program has exited, or kill it."""
         try:
             if self._started is not None:
                 self._end(self._started)
         finally:
-            # Also where a second signal has ended the wait.
+            # Also needed if a second signal has ended the wait.
             if self._started is not None and self._started.poll() is None:
                 os.killpg(self._started.pid, signal.SIGKILL)
                 self._started.wait()
@@ -111,13 +112,13 @@ class Ranks:
         with contextlib.suppress(subprocess.TimeoutExpired):
             started.wait(END_S)
             return
-        # Of a script that calls the program, the program too.
+        # The group includes a program that was started by a wrapper script.
         os.killpg(started.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             started.wait(END_S)
 
     def _read(self, offset: int) -> str:
-        """Return the output from a place on; reading must not move the place of the writers."""
+        """Return the output from an offset; reading must not move the writers' file position."""
         if self._output is None:
             return ""
         size = os.fstat(self._output.fileno()).st_size
@@ -126,33 +127,35 @@ class Ranks:
 
 
 class Mpirun(Ranks):
-    """Ranks of Open MPI: no processor bound, and none ended because another has."""
+    """Ranks of Open MPI, not bound to processors, and not killed because another one exited."""
 
     program = "mpirun"
-    # An mpirun that lets lost ranks be says nothing of a program that it cannot start, and never
-    # ends: a shell says so, and ends.
+    # With these settings mpirun reports no missing program and never exits; a shell reports it, and
+    # exits.
     shell = ("sh", "-c", 'exec "$0" "$@"')
 
     def words(self, number: int) -> list[str]:
-        """Return mpirun with so many ranks, on the hosts that the campaign names."""
+        """Return mpirun with this number of ranks, on the hosts that the campaign names."""
         names = ["--host", ",".join(self._hosts.all_names)] if self._hosts.names else []
         return ["mpirun", "-np", str(number), *names, "--bind-to", "none"]
 
     def settings(self) -> Mapping[str, str]:
-        """Return what has mpirun let the other ranks go on: a lost host is ours to judge."""
+        """Return the settings that let the other ranks continue, because the controller judges
+        losses.
+        """
         return {"OMPI_MCA_orte_abort_on_non_zero_status": "0", "OMPI_MCA_orte_enable_recovery": "1"}
 
 
 class Srun(Ranks):
-    """Tasks of Slurm, in the allocation that this process is in or one of their own."""
+    """Tasks of Slurm, in this process's allocation or a new one."""
 
     program = "srun"
 
     def words(self, number: int) -> list[str]:
-        """Return srun with so many tasks, on the nodes that the campaign names."""
+        """Return srun with this number of tasks, on the nodes that the campaign names."""
         nodes = ["--ntasks", str(number)]
         if self._hosts.names:
             names = ",".join(self._hosts.all_names)
             nodes += ["--nodes", str(number), "--ntasks-per-node", "1", "--nodelist", names]
-        # The load places its own threads, and a lost task is ours to judge.
+        # The load places its own threads, and the controller judges lost tasks.
         return ["srun", *nodes, "--cpu-bind=none", "--kill-on-bad-exit=0", "--no-kill"]

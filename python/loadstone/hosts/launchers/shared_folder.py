@@ -1,4 +1,4 @@
-"""Invitations in a folder that all hosts see, for agents that a scheduler of the site starts."""
+"""Invitations in a folder that all hosts share, for agents that the site's scheduler starts."""
 
 import contextlib
 import shutil
@@ -11,7 +11,7 @@ from loadstone.hosts.connection.invitation import Invitation, rank_file, write_i
 
 
 class SharedFolder:
-    """A folder of its own for one run, readable by its user alone, and gone with the run."""
+    """A folder for one run, readable only by its user, and deleted with the run."""
 
     def __init__(self, hosts: Hosts, run: str) -> None:
         self.path = Path(hosts.folder or ".").absolute() / f"invitations-{run[:8]}"
@@ -30,6 +30,6 @@ class SharedFolder:
         return paths
 
     def remove(self) -> None:
-        """Remove what was written."""
+        """Remove the folder and its files."""
         with contextlib.suppress(OSError):
             shutil.rmtree(self.path)

@@ -11,8 +11,8 @@ from loadstone.errors import HostError
 def import_dask(module: str, extra: str) -> Any:
     """Import a module of dask, which reads the settings of the user and the site.
 
-    Raises HostError when it is not installed, with the extra that brings it, and when a file of
-    settings cannot be read.
+    Raises HostError if it is not installed, with the extra that contains it, and if a settings file
+    cannot be read.
     """
     try:
         imported = importlib.import_module(module)
@@ -23,26 +23,26 @@ def import_dask(module: str, extra: str) -> Any:
             kind="program-absent",
         ) from error
     except Exception as error:
-        # Dask names the file.
+        # Dask's message names the file.
         raise HostError(
             f"read dask's settings: {in_one_line(error)}",
             "correct that file, or set DASK_CONFIG to a folder of other settings",
         ) from error
-    # Dask asks platform for it, which runs `uname -p`: a program that would inherit the secrets in
-    # our environment.
+    # Dask gets it from platform, which runs `uname -p`: that program would inherit the secrets in
+    # this environment.
     vars(platform.uname())["processor"] = platform.machine()
-    # Our own errors report the problem once.
+    # The launcher's own errors already report the problem.
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
     return imported
 
 
 def in_one_line(error: Exception) -> str:
-    """Return what an error says, some of which take many lines."""
+    """Return an error's message in one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def settings_files() -> str:
-    """Return the files of dask's settings that there are here, for a hint."""
+    """Return the existing files with dask's settings, for a hint."""
     from dask import config
 
     files = [str(path) for path, _ in config.collect_yaml(config.paths, return_paths=True)]

@@ -1,7 +1,7 @@
 """Agents by the system's ssh, with its configuration, keys, known hosts and jump hosts.
 
 The invitation goes through the encrypted session into the agent's standard input: it is on no
-command line and in no file. The agent ends with its session.
+command line and in no file. The agent exits with its session.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ OPTIONS = (
     "-oServerAliveInterval=2",
     "-oServerAliveCountMax=3",
     "-oLogLevel=ERROR",
-    # A connection that is kept for others must neither begin here nor be ended with the agent.
+    # A shared connection must neither start here nor end with the agent.
     "-oControlMaster=no",
     "-oClearAllForwardings=yes",
     "-oRemoteCommand=none",
     "-oEscapeChar=none",
 )
-"""ssh takes the first value of a setting: these go before those that reach a node."""
+"""ssh uses the first value of an option, so these precede those for reaching a node."""
 
 CONFIGURATION_S = 10.0
 ANY_PORT = 9
@@ -44,7 +44,7 @@ HINTS = (
 
 
 class Ssh(Processes):
-    """A session for each host, which the program ssh keeps."""
+    """A session for each host, held by an ssh process."""
 
     absent_hint = "install OpenSSH's client here"
 
@@ -53,7 +53,7 @@ class Ssh(Processes):
         return [*_login(host), f"{self._command} agent --join -"]
 
     def why(self, host: str, code: int, text: str) -> str:
-        """Return why a session has ended: ssh's own words, the shell's, or the agent's."""
+        """Return why a session ended: the message of ssh, the shell, or the agent."""
         if code == SSH_FAILED:
             by_hand = f"does this log in: {' '.join(['ssh', *_destination(host)])}"
             hint = next((hint for words, hint in HINTS if words in text), by_hand)
@@ -82,9 +82,9 @@ class Ssh(Processes):
 
 
 def own_address(hosts: Hosts) -> str:
-    """Return the address from which this machine reaches the hosts, as ssh is set up for them.
+    """Return this machine's address from which ssh reaches all hosts, by ssh's configuration.
 
-    Raises HostError where there is not one for all of them.
+    Raises HostError if it differs between hosts.
     """
     hint = "name the one address of this machine that the hosts reach: hosts.listen"
     addresses: dict[str, str] = {}
@@ -103,7 +103,7 @@ def own_address(hosts: Hosts) -> str:
     if len(addresses) > 1:
         ways = ", ".join(f"{host} from {address}" for address, host in addresses.items())
         raise HostError(f"this machine reaches its hosts from several addresses: {ways}", hint)
-    # Where no host is reached, ssh says of each what is in the way.
+    # If no host is reachable, ssh itself reports the reason for each.
     return next(iter(addresses), "127.0.0.1")
 
 
@@ -120,7 +120,7 @@ def _destination(host: str) -> list[str]:
 
 
 def _configuration(host: str) -> dict[str, str]:
-    """Return ssh's settings for a host, by their names in small letters."""
+    """Return ssh's settings for a host, with lower-case names."""
     words = [SSH[0], "-G", *_destination(host)]
     try:
         ssh = subprocess.run(
@@ -142,7 +142,7 @@ def _configuration(host: str) -> dict[str, str]:
 
 
 def _address_towards(name: str) -> str | None:
-    """Return which address of this machine leads to a name; no packet is sent."""
+    """Return this machine's address on the route to a name; no packet is sent."""
     try:
         ways = socket.getaddrinfo(name, None, type=socket.SOCK_DGRAM)
     except OSError:

@@ -43,12 +43,12 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 BASE, NEW = "base", "new"
 LAST_GREEN = "last-green"
 BLOCKS_MAX = 240
-"""Of 30 blocks, doubled, the first that decides where ratios spread by three margins."""
+"""The first of 30, 60, 120, … blocks that decides if ratios spread by three margins."""
 REFUSED = (
     "reuse", "keep_data", "audit", "card", "existing", "list_file", "blocks", "conditions",
     "dry_run",
 )  # fmt: skip
-"""Flags of bench that a gate has no use for: its servers and their data are new in each leg."""
+"""Flags of bench that do not apply to a gate: its servers and their data are new in each leg."""
 
 
 def command(
@@ -132,7 +132,7 @@ def command(
             raise InputError.of_value(baseline or "", LAST_GREEN)
         words_of_base = split_command(base) if base is not None else last_green(history)
         if base is None:
-            # A run folder may be a stranger's, or come with a branch that is to be tried.
+            # A run folder may come from a stranger, or with a branch that is to be tested.
             where = f"the base, from the runs in {history}"
             consent.ask_for(
                 [(where, shlex.join(words_of_base))], who="this gate", is_allowed=allow_commands
@@ -189,7 +189,7 @@ def _of_commands(
     document = bench.campaign_of(flags).document()
     ((_, target),) = document["targets"].items()
     url = ready or url_of(flags["target"])
-    # Typed by the user, for servers of the user's: they get the environment as it is.
+    # The commands were typed by the user for the user's servers, so they get the full environment.
     environment = {name: {"env": name} for name in sorted(KEPT_FROM_PROGRAMS & os.environ.keys())}
     arms = {
         name: {
@@ -212,7 +212,7 @@ def _of_file(words: Sequence[str], blocks: int) -> "Campaign":
 
 
 def url_of(target: str) -> str:
-    """Return a URL of a target that answers once its server is ready."""
+    """Return a URL of a target that responds once its server is ready."""
     scheme, separator, rest = target.partition("://")
     scheme = scheme.rpartition("+")[2]
     if not separator or scheme not in ("http", "https"):
@@ -221,7 +221,7 @@ def url_of(target: str) -> str:
 
 
 def split_command(text: str) -> list[str]:
-    """Return the words of a command that a user typed."""
+    """Split a command that a user typed into words."""
     try:
         return shlex.split(text)
     except ValueError as error:

@@ -167,7 +167,7 @@ def command(
 def _try(
     target: str, settings: Sequence[str], given: Mapping[str, str], ready: str | None
 ) -> tuple["Bestiary", int]:
-    """Try the bestiary on a target; return what came of it and the exit code."""
+    """Run the bestiary against a target; return the result and the exit code."""
     from loadstone.card.bestiary import try_bestiary
     from loadstone.cli.commands.load.ab import split_command, url_of
     from loadstone.cli.commands.load.card import target_of
@@ -207,7 +207,7 @@ def _measure(
     form: str,
     typed: str,
 ) -> int:
-    """Write at load, bring about each fault so many times, and read back."""
+    """Write at load, cause each fault `times` times, and read back."""
     from loadstone import units
     from loadstone.analysis.audits import FAULT_NOUNS
     from loadstone.campaign.reading.quick import campaign_from_flags
@@ -239,7 +239,7 @@ def _print(bestiary: "Bestiary") -> None:
     from loadstone.report.card_words import by_answer, summary_of_bestiary, thread_of
 
     rows = []
-    # In a terminal the end is what is read: the worst rows, and then the summary.
+    # The end of the output stays visible in a terminal: the worst rows, then the summary.
     for row in by_answer(bestiary, worst_last=True):
         sighting = ": ".join(filter(None, (row["finding"], row["detail"])))
         text = f"{row['sequence']} – {sighting}" if sighting else row["sequence"]
@@ -281,7 +281,7 @@ def _read_back(run: Path, sample: int | None, *, allow_commands: bool) -> int:
                     continue
                 audited = Audited.of(document, summary)
                 for line in describe(audited):
-                    # Keys are the folder's words.
+                    # The keys come from the run folder and are not trusted.
                     print(plain(line).replace("\n", " "))
                 if audited.findings or not audited.has_read:
                     code = exit_code.FAILED

@@ -257,7 +257,7 @@ def command(
     ] = False,
 ) -> int:
     thresholds = fail_if.read_thresholds(conditions)
-    # By their names, since `loadstone ab` has the same flags.
+    # Passed by name, since `loadstone ab` has the same flags.
     campaign = campaign_of(context.params)
     if dry_run:
         from loadstone.cli.screen.preview import preview
@@ -271,7 +271,7 @@ def command(
         folder,
         command=words,
         form=form,
-        # A profile that the user typed needs no consent for its command.
+        # The user typed the profile, so its command needs no consent.
         allow_commands=True,
         thresholds=thresholds,
         is_quiet=quiet,
@@ -280,7 +280,7 @@ def command(
 
 
 def campaign_of(flags: Mapping[str, Any]) -> "Campaign":
-    """Return the campaign that the flags of this command describe, by their parameters."""
+    """Return the campaign for the flags of this command, given by parameter name."""
     from loadstone.campaign.reading.quick import Flags, campaign_from_flags
     from loadstone.cli.reuse import DatasetFlags, flags_of
 
@@ -293,7 +293,7 @@ def campaign_of(flags: Mapping[str, Any]) -> "Campaign":
         flags["overrides"] or (), flags["hosts"], log_requests=flags["log_requests"]
     )
     listed = flags["list_file"]
-    # The others are of the same name there.
+    # All other flags have the same name there.
     same = {name: value for name, value in flags.items() if name in Flags.__annotations__}
     changed = {
         "size": flags["size"] or like.size,
@@ -316,7 +316,7 @@ def campaign_of(flags: Mapping[str, Any]) -> "Campaign":
 
 
 def _overrides(given: Sequence[str], hosts: str | None, *, log_requests: bool) -> list[str]:
-    """Return what is set by key, and what flags set so."""
-    # Before what is set of hosts by key.
+    """Return the overrides: those given by key, and those that flags imply."""
+    # Placed first, so that overrides by key take precedence.
     ssh = [] if hosts is None else [f"hosts={json.dumps({'launch': 'ssh', 'names': [hosts]})}"]
     return [*ssh, *given, *(["log_requests=true"] if log_requests else [])]

@@ -169,7 +169,9 @@ def _calibrate(wish: "Wish", directory: Path, facts: HostFacts, build: str, form
 def _tell_standing(
     standing: Sequence[tuple["Session", "CalibrationPoint", "CalibrationPoint"]],
 ) -> None:
-    """Say of which loads the earlier, higher figure stands: a ceiling is what was once reached."""
+    """Print the loads whose earlier, higher figure is kept: a ceiling is the best rate ever
+    reached.
+    """
     for session, old, new in standing:
         size = units.format_size(round(old.bytes_per_request))
         print(
@@ -203,7 +205,7 @@ def _measure(plan: "Plan", folder: Path) -> "RunEnd":
 
 @contextmanager
 def _targets(wish: "Wish", directory: Path) -> Iterator["Plan"]:
-    """Yield the plan while its targets are there."""
+    """Yield the plan while its targets exist."""
     from loadstone.campaign.drivers import facts_of
     from loadstone.campaign.planning.calibration import (
         address_settings,
@@ -213,7 +215,7 @@ def _targets(wish: "Wish", directory: Path) -> Iterator["Plan"]:
     )
     from loadstone.execution.programs.null_servers import null_servers
 
-    # The server checks no signature; the driver signs its requests all the same.
+    # The server verifies no signature, but the driver needs a key to sign its requests.
     os.environ[SECRET] = "nothing to protect"
     run = uuid.uuid4().hex
     served = served_documents(wish, run)
@@ -240,7 +242,7 @@ def _targets(wish: "Wish", directory: Path) -> Iterator["Plan"]:
 
 
 def _memory_bytes(directory: Path, drivers: Sequence[str]) -> int:
-    """Return how much memory files may take, or refuse a directory that is not in memory."""
+    """Return how much memory files may use; refuse a directory that is not in memory."""
     from loadstone.formats.node_probes import read_mount
 
     in_memory = " and ".join(_kept_in_memory(drivers))
@@ -264,7 +266,7 @@ def _memory_bytes(directory: Path, drivers: Sequence[str]) -> int:
 
 
 def _kept_in_memory(drivers: Sequence[str]) -> list[str]:
-    """Return the drivers that are calibrated in memory, where their objects are kept."""
+    """Return the drivers that are calibrated with objects in the memory of this host."""
     from loadstone.campaign.drivers import facts_of
 
     calibrations = ((name, facts_of(name).calibration) for name in drivers)
@@ -304,7 +306,7 @@ def _show(facts: HostFacts, build: str, drivers: Sequence[str], form: str) -> in
 
 
 def _print_sessions(stored: "Calibration", conditions: HostConditions) -> None:
-    """Say when the points were measured, and whether they hold as the host is now."""
+    """Print when the points were measured, and whether they apply to the host's present state."""
     from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
     from loadstone.analysis.instrument.own_ceiling import changes_between
     from loadstone.execution import runner

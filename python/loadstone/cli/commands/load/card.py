@@ -96,7 +96,7 @@ def command(
 
 
 def target_of(text: str, settings: dict[str, Any], bucket: str | None) -> "TargetDocument":
-    """Return the target that a word means, with what the environment adds."""
+    """Return the target that an argument names, completed from the environment."""
     from loadstone.campaign.planning.plan import make_plan
     from loadstone.campaign.reading.quick import campaign_from_flags
 
@@ -111,7 +111,7 @@ def _cards(
     allow_foreign: bool,
     with_retention: bool,
 ) -> tuple[list["Card"], int]:
-    """Make the cards of all targets that can be asked; return them and the exit code."""
+    """Make the cards of all targets that respond; return them and the exit code."""
     from loadstone.card.making import make_card
 
     cards, code = [], 0

@@ -29,7 +29,7 @@ from loadstone.documents.summary import Summary
 from loadstone.errors import LoadstoneError
 from loadstone.units import counted
 
-# Hints for places that are left, by the reason why they are.
+# Hints for places that were not removed, by the reason.
 HINTS = {
     "foreign": "loadstone did not create it, and deletes nothing in it; use the target's own tools",
     "other_run": "clean up with that run's folder: loadstone clean RUN",
@@ -86,7 +86,7 @@ def command(
             print(plain(f"  {remains.describe()}"))
         if dry_run:
             return 0
-        # The folder may have come from elsewhere, and names the profiles.
+        # The folder, which names the profiles, may come from elsewhere.
         consent.ask_for(
             list(consent.of_profiles(remains.clean_up for remains in left)),
             who="this run",
@@ -94,7 +94,8 @@ def command(
         )
         if not yes and not _is_agreed():
             return exit_code.FAILED
-        # Before anything is deleted: a run without some of its objects must not be resumed.
+        # Recorded before anything is deleted: a run without some of its objects must not be
+        # resumed.
         writer.note_cleaning()
         code, is_reached = _remove(left, run, with_versions=versions)
         if not is_reached:
@@ -111,7 +112,7 @@ def _is_agreed() -> bool:
 
 
 def _remove(left: list[Remains], folder: Path, *, with_versions: bool) -> tuple[int, bool]:
-    """Delete what was found; return the exit code, and whether any target was reached."""
+    """Delete the remains; return the exit code, and whether any target was reached."""
     from loadstone.execution.cleaning import remove
     from loadstone.execution.interrupt import Interrupt
 
@@ -142,21 +143,21 @@ def _remove(left: list[Remains], folder: Path, *, with_versions: bool) -> tuple[
 
 
 def hints_of(summary: Summary, folder: Path) -> list[str]:
-    """Return what to do about what is left: one for each kind of reason."""
+    """Return hints for the remains, one for each kind of reason."""
     kinds = dict.fromkeys(place["kind"] for place in summary["places_left"] or ())
     hints = [HINTS[kind].format(folder=folder) for kind in kinds if kind in HINTS]
     return hints or [f"try again with: loadstone clean {folder}"]
 
 
 def account(summary: Summary) -> str:
-    """Return what a clean-up did; what was not there, as others had deleted it, is gone too."""
+    """Return a sentence about a clean-up; objects that others had deleted also count as gone."""
     objects = summary["requests"] - summary["failed"] + summary["objects_swept"]
     buckets = places_gone(summary)
     return f"{counted(objects, 'object')} and {counted(buckets, 'bucket')} gone"
 
 
 def left_behind(summary: Summary) -> Iterator[str]:
-    """Yield what a clean-up left, place by place: the kind, the reason, and how many objects."""
+    """Yield each place with remains: its kind, the reason, and the number of objects."""
     if summary["failed"]:
         yield f"{counted(summary['failed'], 'request')} failed"
     for place in summary["places_left"] or ():

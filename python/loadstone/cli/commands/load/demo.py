@@ -27,7 +27,7 @@ from loadstone.cli.flags import RunFolder
 from loadstone.errors import LoadstoneError
 
 NEEDED = ("HOME", "LANG", "LC_", "LD_LIBRARY_PATH", "LOADSTONE_", "PATH", "PYTHON", "TMPDIR")
-"""Beginnings of the variables that the store's process needs."""
+"""Prefixes of the environment variables that the store's process needs."""
 
 CAMPAIGN = """\
 # The campaign of `loadstone demo`: report 1's shape on a small scale.
@@ -74,7 +74,7 @@ def command(
 
     folder = output or session.default_folder("demo")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the run, and not among temporary files, which are often kept in memory.
+    # Next to the run instead of in the temporary directory, which is often in memory.
     with (
         tempfile.TemporaryDirectory(prefix=".loadstone-demo-", dir=folder.parent) as directory,
         _store() as address,
@@ -93,7 +93,9 @@ def command(
 
 @contextmanager
 def _store() -> Iterator[str]:
-    """Run the embedded store in a process of its own, so that its work is not counted as ours."""
+    """Run the embedded store in its own process, so that its CPU time is not counted as the
+    client's.
+    """
     os.environ |= {
         "LOADSTONE_ACCESS_KEY": "demo",
         "LOADSTONE_SECRET_KEY": secrets.token_hex(16),
@@ -102,11 +104,11 @@ def _store() -> Iterator[str]:
     }
     store = subprocess.Popen(
         [sys.executable, "-m", "loadstone", "serve", "--port", "0"],
-        # The user's own secrets are none of the store's.
+        # The store must not get the user's own secrets.
         env={name: value for name, value in os.environ.items() if name.startswith(NEEDED)},
         stdout=subprocess.PIPE,
         text=True,
-        # A Ctrl-C is for the run; the store goes when the run has written what it has.
+        # Ctrl-C stops only the run; the store is stopped once the run has written its results.
         start_new_session=True,
     )
     try:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 LINE = 80
 GAP = "  "
 NAME_MIN = 8
-"""So much of a host's name is shown in any case."""
+"""At least this many characters of a host's name are shown."""
 
 
 def command(
@@ -83,7 +83,7 @@ def command(
             lists=stack.enter_context(making_lists(campaign)),
             payload_files=PayloadFiles(campaign),
         )  # fmt: skip
-        # Hosts read from the targets, by the profiles that the campaign names.
+        # Hosts read from the targets, with the profiles that the campaign names.
         commands = [*consent.of_profiles(plan.documents()), *consent.of_hosts(campaign.hosts)]
         consent.ask_for(commands, who="this campaign", is_allowed=allow_commands)
         session = stack.enter_context(
@@ -113,7 +113,9 @@ def command(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweringHost:
-    """A host that joined: what it told, how long that took, and its clock if it answered."""
+    """A host that joined: its description, the time that it took, and its clock offset if it was
+    measured.
+    """
 
     name: str
     facts: "Hello"
@@ -123,7 +125,7 @@ class AnsweringHost:
     """The obstacle to each target by name; None if the host reached it."""
 
     def document(self) -> dict[str, object]:
-        """Return it as JSON has it."""
+        """Return the host's description as JSON."""
         clock = self.clock.document() if self.clock is not None else {}
         targets = {
             name: {"is_usable": obstacle is None, "obstacle": obstacle and obstacle.text}
@@ -152,7 +154,7 @@ def refuse_obstacles(hosts: Sequence[AnsweringHost]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """One column of the table. Details are shown by `--full` only."""
+    """One column of the table; details are shown by `--full` only."""
 
     head: str
     of: Callable[[AnsweringHost], str]
@@ -161,7 +163,7 @@ class _Column:
 
 
 def print_hosts(hosts: Sequence[AnsweringHost], *, is_full: bool) -> None:
-    """Print what hosts told: on lines of 80 columns, or all of it."""
+    """Print the hosts' descriptions: within 80 columns, or with all details."""
     columns = [column for column in COLUMNS if is_full or not column.is_detail]
     rows = [[plain(column.of(host)) for column in columns] for host in hosts]
     if not is_full:
@@ -194,7 +196,7 @@ def _fastest(host: AnsweringHost) -> str:
 
 
 def _cards(host: AnsweringHost) -> str:
-    """Return every card that is up, or may be."""
+    """Return every network card that is up, or whose state is unknown."""
     cards = []
     for name, card in host.facts.network.items():
         if name != "lo" and card.get("state") != "down":

@@ -106,7 +106,7 @@ def _print(nodes: dict[str, NodeDocument], form: str) -> None:
 
 
 def _facts(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what a node says, one fact at a time, each named by the way to it."""
+    """Yield a node's facts one at a time, each with its dotted path."""
     match value:
         case dict():
             for name, below in value.items():

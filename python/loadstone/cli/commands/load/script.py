@@ -221,7 +221,7 @@ def _show(names: Sequence[str], rows: int, *, as_json: bool, is_check: bool) -> 
 
 
 def check_file(path: Path) -> "Checked":
-    """Return a script of a file, or raise all of its mistakes."""
+    """Return the script in a file; raise an error with all of its mistakes."""
     from loadstone.script.compiled import check
     from loadstone.script.mistakes import Mistakes
     from loadstone.script.table import read_actions

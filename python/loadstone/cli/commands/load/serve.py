@@ -95,14 +95,14 @@ def _serve_null(bind: str, port: int, threads: int | None, object_bytes: int) ->
 
     config: dict[str, object] = {"bind": bind, "port": port, "object_bytes": object_bytes}
     config |= {"threads": threads} if threads is not None else {}
-    # Each connection needs a descriptor, and the usual limit is for programs with few.
+    # Each connection needs a descriptor, and the default limit is too low for a server.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     _run(lambda: _loadgen.NullServer(json.dumps(config)), "S3; Swift at /v3; stores nothing")
 
 
 def _run(start: Callable[[], Any], what: str) -> None:
-    """Start a server, say where it is, and serve until a signal ends it."""
+    """Start a server, print its address, and serve until a signal ends it."""
     try:
         server = start()
     except (OSError, ValueError) as error:
@@ -113,7 +113,7 @@ def _run(start: Callable[[], Any], what: str) -> None:
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
-    # A caller that reads the line may end the server at once.
+    # A caller may stop the server as soon as it has read this line.
     print(f"listening on http://{server.address} ({what})", flush=True)
     ended.wait()
     server.stop()

@@ -30,7 +30,7 @@ from loadstone.cli.screen.output import print_words
 EVIDENCE_SHOWN = 5
 
 Load = tuple[str, int | None, int | None]
-"""An operation, the size of its objects, and the requests in flight."""
+"""An operation, the size of its objects in bytes, and the requests in flight."""
 
 
 def command(
@@ -89,7 +89,7 @@ def _ceilings(network: Path | None) -> tuple[KnownCeiling, ...]:
 
 
 def _null_rates(null: str | None) -> Mapping[Load, float]:
-    """Return the best rate of each load of a run against the null driver."""
+    """Return the best rate of each load in a run with the null driver."""
     if null is None:
         return {}
     from loadstone.analysis.accounts.account import RATE

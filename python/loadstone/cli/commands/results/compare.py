@@ -131,7 +131,7 @@ def command(
             json.dumps(shown, indent=2, ensure_ascii=False) + "\n", output, may_overwrite=overwrite
         )
     elif form == "html":
-        # A page of runs that are not comparable would be mistaken for a comparison.
+        # A page about incomparable runs could be mistaken for a comparison.
         if refused:
             raise _refusal(refused[0])
         from loadstone.report.formats.comparison_page import render_comparisons
@@ -140,7 +140,7 @@ def command(
     else:
         for compared in comparisons:
             if compared in refused:
-                # Its error says how they differ.
+                # This pair's error reports the difference.
                 continue
             _print(compared, is_control=(compared.a, compared.b) in twins, is_full=full)
             if compared.by_user_type is not None:
@@ -154,7 +154,7 @@ def command(
 
 
 def _print_next(runs: Sequence[str]) -> None:
-    """Say where to look when no case has a ratio."""
+    """Print where to look when no case has a ratio."""
     from loadstone.cli.accounts import split_target
 
     print(" → next   see the limit of each number, or why it is invalid:")
@@ -181,7 +181,7 @@ def _fact(text: str) -> tuple[str, str]:
 def _check_facts(
     facts: Sequence[tuple[str, str]], pairs: Sequence[tuple[Account, Account]]
 ) -> None:
-    """Refuse a fact that no case has: to pass over it would compare what was not asked for."""
+    """Refuse a fact that no case has; ignoring it would compare the wrong cases."""
     cases = [
         dict(m.case)
         for pair in pairs
@@ -197,7 +197,7 @@ def _check_facts(
 
 
 def _narrowed(account: Account, facts: Sequence[tuple[str, str]]) -> Account:
-    """Return an account without the cases of another value, where it has cases of the one named."""
+    """Keep the cases with the requested values; a fact that no case has removes none."""
     for name, value in facts:
         having = _having(account, name, _is_written(value))
         account = replace(
@@ -219,7 +219,7 @@ def _having(account: Account, name: str, is_right: Callable[[Parameter], bool]) 
 def _arms(
     names: list[str], factors: Sequence[str]
 ) -> tuple[list[tuple[Account, Account]], tuple[Account, ...]]:
-    """Return the pairs to compare, and the whole runs that may hold a control of A against A."""
+    """Return the pairs to compare, and the whole runs that may contain an A/A control."""
     from loadstone.cli.accounts import read_account, read_whole, split_target
 
     accounts = [read_account(name) for name in names]
@@ -231,7 +231,7 @@ def _arms(
         twins = {second for _, second in whole.identical}
         targets = [target for target in whole.targets if target not in twins]
         if len(targets) == 1 and twins:
-            # Nothing but A against A: then that is what was asked for.
+            # The run contains only an A/A control, so that is compared.
             targets = list(whole.identical[0])
         if len(targets) < 2:
             varied = _varied(whole)
@@ -250,7 +250,7 @@ def _arms(
 
 
 def _levels(whole: Account, factors: Sequence[str]) -> list[Account]:
-    """Return a run's cases by the values of the factor that it swept: "none" or the least first."""
+    """Return a run's cases by the values of the swept factor: "none" or the lowest first."""
     name = next((name for name in factors if name in _varied(whole)), None)
     if name is None:
         return []
@@ -265,13 +265,13 @@ def _levels(whole: Account, factors: Sequence[str]) -> list[Account]:
 
 
 def _place(value: Parameter) -> tuple[bool, float, str]:
-    """Return where a value stands among those of its parameter, whose plan is drawn by lot."""
+    """Return the sort key of a parameter's value, because the plan's order is random."""
     number = float(value) if isinstance(value, (int, float)) else 0.0
     return value not in (None, "none"), number, str(value)
 
 
 def _varied(whole: Account) -> list[str]:
-    """Return the parameters that have several values in a run."""
+    """Return the parameters with several values in a run."""
     return varied_parameters(measurement.parameters for measurement in whole.measurements)
 
 
@@ -311,7 +311,7 @@ def _print(compared: Comparison, *, is_control: bool, is_full: bool) -> None:
 
 
 def _print_types(compared: Comparison, *, is_full: bool) -> None:
-    """Print the rows of types of users, below those of all users."""
+    """Print the rows of user types, below those of all users."""
     print(
         "the same by type of user; ALL is all of its actions but the creation of users and audits"
     )
@@ -361,7 +361,7 @@ def _print_cases(compared: Comparison, *, is_full: bool) -> None:
 
 
 def _shared_keys(compared: Comparison) -> set[str]:
-    """Return the keys that have one value in all cases, which a table need not repeat."""
+    """Return the keys with the same value in all cases, which the table omits."""
     cases = [{**case.case, claims.TARGET: case.target} for case in compared.comparisons]
     if len(cases) < 2:
         return set()
@@ -382,7 +382,7 @@ def _interval(low: float | None, high: float | None, digits: int) -> str:
 
 
 def _factor_of(field: str) -> str:
-    """Return how a field is named as a factor."""
+    """Return a field's name as a factor."""
     return shlex.quote(field.rpartition(": ")[2].rpartition(".")[2].removeprefix("setting "))
 
 

@@ -106,7 +106,7 @@ def command(
     if check and regressed:
         names = "; ".join(f"{trend.name} {metric_words(trend.metric)}" for trend in regressed)
         is_text = output is None and form == "terminal"
-        # The reason for the exit code comes last on the screen, and in no file for programs.
+        # The reason for the exit code is printed last, and not written to files for programs.
         print(
             plain(f"worse within the last {units.counted(recent, 'run')}: {names}"),
             file=sys.stdout if is_text else sys.stderr,
@@ -131,7 +131,7 @@ def _page(traced: "History", campaign: str) -> bytes:
 
 
 def _read(folders: list[Path]) -> list[tuple[str, "Entry"]]:
-    """Return the runs, with the names of their campaigns; print those that cannot be read."""
+    """Return the runs with the names of their campaigns; print those that cannot be read."""
     from loadstone.analysis.accounts import judged_account
     from loadstone.analysis.accounts.history import Entry
     from loadstone.cli import plain
@@ -237,7 +237,7 @@ def _answer(traced: "History") -> str:
 
 
 def _sparkline(values: list[float]) -> str:
-    """Draw values as bars; the axis begins at zero, so that noise does not look like a cliff."""
+    """Draw values as bars; the axis begins at zero, so that noise does not look like a change."""
     top = max(values)
     return "".join(BARS[min(7, int(8 * value / top))] for value in values)
 

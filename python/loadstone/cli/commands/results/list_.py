@@ -77,7 +77,7 @@ def command(
 
 
 def _print_runs(folder: Path) -> None:
-    """Print the runs in a folder, the newest first, and those that cannot be read."""
+    """Print the runs in a folder, newest first, and those that cannot be read."""
     from loadstone.view.run_list import RunList
 
     runs = RunList(folder)

@@ -127,7 +127,7 @@ def command(
 
 
 def _read(name: str) -> tuple[str, "Run"]:
-    """Return a run with what its client is called: RUN, or NAME=RUN."""
+    """Return a run and the name of its client, from RUN or NAME=RUN."""
     from loadstone.results.store import read_run
 
     client, is_named, folder = name.partition("=")
@@ -143,7 +143,7 @@ def _print_accounts(
     may_overwrite: bool,
     conditions: Sequence[str] | None,
 ) -> bool:
-    """Print published reports and files of other tools, and tell whether it was these."""
+    """Print published reports and other tools' files; return False if `runs` are run folders."""
     from loadstone.cli.account_reports import is_account, print_accounts, refuse_file_of_requests
 
     if not any(map(is_account, runs)):
@@ -164,7 +164,7 @@ def _print_accounts(
 
 
 def _form_of(output: Path | None) -> str:
-    """Return the report of a file's suffix; without one, the terminal's."""
+    """Return the report for a file's suffix; without one, the terminal's."""
     from loadstone.report import REPORTS
 
     suffix = output.suffix.lower() if output is not None else ""
