@@ -11,11 +11,11 @@ __all__ = ["__version__", "open_run"]
 
 
 def open_run(path: str | Path) -> "OpenedRun":
-    """Open a run folder: its cells and findings as objects, its tables as Arrow tables.
+    """Open a run folder: its results and findings as objects, its tables as Arrow tables.
 
-    Raises `loadstone.errors.ResultError`, which names the file at fault.
+    Raises `loadstone.errors.ResultError`, which names the wrong file.
     """
-    # Imported when it is called: `loadstone --help` needs none of it.
+    # Imported late: `loadstone --help` does not need it.
     from loadstone.opened_run import OpenedRun
 
     return OpenedRun(path)

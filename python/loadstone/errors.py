@@ -1,13 +1,12 @@
-"""The errors loadstone raises, and nothing else.
+"""The errors that loadstone raises.
 
-LoadstoneError                  everything below; the command line prints it and exits
-├── CampaignError               a campaign file that cannot be planned; holds every mistake found
-├── TargetError                 a target that cannot be reached, or refuses before load starts
-│   └── LeftBehindError         what a run made, and could not take away when it was done
-├── HostError                   a client host that cannot take part in a run
-├── ResultError                 a run folder that cannot be written or read
-├── InvalidTrialError           a trial whose numbers must not be used
-└── InputError                  a value or a file of the user's that cannot be read
+LoadstoneError                  base class; the command line prints it and exits ├── CampaignError
+a campaign file that cannot be planned; lists every mistake ├── TargetError                 a target
+that cannot be reached, or refuses before load starts │   └── LeftBehindError         data of a run
+that could not be removed at its end ├── HostError                   a client host that cannot take
+part in a run ├── ResultError                 a run folder that cannot be written or read ├──
+InvalidTrialError           a trial whose numbers must not be used └── InputError
+an invalid value, or a user's file that cannot be read
 
 A failed request is none of these: it is an outcome, counted in the record.
 """
@@ -23,14 +22,14 @@ Kind = Literal[
     "clock", "of-another-run", "copied", "denied", "unknown-key", "wrong-signature",
     "target-absent", "in-use", "unsupported",
 ]  # fmt: skip
-"""What sort of error it is, for programs: unlike its words, this stays."""
+"""The kind of an error, for programs: unlike the message, it is stable."""
 
 
 class LoadstoneError(Exception):
-    """An error that its reader can act on: one message, and a hint on a line of its own."""
+    """An error that the user can act on: one message, and a hint on its own line."""
 
     KIND: ClassVar[Kind] = "error"
-    """What an error of this class is, where nothing closer is said."""
+    """The kind of errors of this class, unless the error states a more specific one."""
 
     def __init__(self, message: str, hint: str | None = None, *, kind: Kind | None = None) -> None:
         super().__init__(message)
@@ -39,7 +38,7 @@ class LoadstoneError(Exception):
         self.kind: Kind = kind or self.KIND
 
     def document(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the error as plain values."""
         return {"kind": self.kind, "message": self.message, "hint": self.hint}
 
     def __str__(self) -> str:
@@ -48,10 +47,10 @@ class LoadstoneError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """One thing that is wrong in a campaign: where, what stands there, and what may stand there.
+    """A mistake in a campaign: its key, the actual value, and the allowed values.
 
-    `origin` is the file's name, or "set" for a value that came from the command line; `line`
-    counts from 1 and is absent where there is no line.
+    `origin` is the file's name, or "set" for a value that came from the command line; `line` counts
+    from 1 and is absent if there is no line.
     """
 
     key: str
@@ -86,13 +85,15 @@ class CampaignError(LoadstoneError):
 
 
 class TargetError(LoadstoneError):
-    """A target that cannot be reached or that refuses what a trial needs before load starts."""
+    """A target that cannot be reached, or that refuses a trial's requirements before load
+    starts.
+    """
 
     KIND: ClassVar[Kind] = "target"
 
 
 class LeftBehindError(TargetError):
-    """Something that a run made and could not take away; what it measured stands."""
+    """Data of a run that could not be removed; its measurements are valid."""
 
     KIND = "left-behind"
 
@@ -110,7 +111,7 @@ class ResultError(LoadstoneError):
 
 
 class InputError(LoadstoneError, ValueError):
-    """A value or a file given to loadstone that cannot be understood."""
+    """An invalid value, or a file that cannot be parsed."""
 
     KIND: ClassVar[Kind] = "input"
 
@@ -128,7 +129,7 @@ class InputError(LoadstoneError, ValueError):
 
 
 def shown(value: object) -> str:
-    """Return a value as a message names it; a map or a list by what it is, not by its content."""
+    """Return a value for a message; a map or a list by its type instead of its contents."""
     match value:
         case None:
             return "nothing"

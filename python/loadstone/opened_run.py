@@ -1,6 +1,6 @@
-"""A run folder for programs: what `loadstone.open_run` returns.
+"""A run folder for programs: the objects that `loadstone.open_run` returns.
 
-Everything is made from the folder as it is, by the code that makes the reports. Nothing is written.
+Everything is read from the folder by the code that makes the reports. Nothing is written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,22 +47,22 @@ class OpenedTrial:
 
     @property
     def document(self) -> TrialDocument:
-        """The trial document, as docs/reference/trial.schema.json describes it."""
+        """The trial document, in the format of docs/reference/trial.schema.json."""
         return self._record.trial
 
     @property
     def summary(self) -> Summary:
-        """What was observed of the whole trial; empty if it was cut short."""
+        """The load generator's summary of the whole trial; empty if it was interrupted."""
         return self._record.summary
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What was noted while it ran and when it was read: `INTERRUPTED`, `ALTERED` and so on."""
+        """Labels from its execution and from reading it: `INTERRUPTED`, `ALTERED` and so on."""
         return self._record.labels
 
     @property
     def agents(self) -> tuple[AgentCell, ...]:
-        """What each agent did, by operation."""
+        """The results of each agent, by operation."""
         return read_agents(self._record, Rows(self._record.intervals))
 
     @cached_property
@@ -73,27 +73,27 @@ class OpenedTrial:
 
     @cached_property
     def probes(self) -> "pa.Table":
-        """What the probes saw meanwhile."""
+        """The readings of the probes during the trial."""
         table: pa.Table = _arrow().table(self._record.probes)
         return table
 
     @property
     def requests(self) -> "Iterator[pa.RecordBatch]":
-        """The requests one by one, where the campaign had them logged."""
+        """The single requests, if the campaign logged them."""
         for rows in self._record.read_requests():
             yield from _arrow().table(rows).to_batches()
 
     def histogram(self, time: str = "service", **where: str | int) -> Histogram:
         """Return the merged histogram of one kind of time, in nanoseconds.
 
-        `time` is response, service, first_byte or lag. `where` chooses rows by their columns; of
-        what it does not name, the stage is "measure" and the outcome "ok".
+        `time` is response, service, first_byte or lag. `where` selects rows by their columns; the
+        defaults are stage "measure" and outcome "ok".
         """
         return _histogram([self.intervals], time, where)
 
 
 class OpenedRun:
-    """A run: its results and findings as reports have them, its tables as Arrow tables."""
+    """A run: its results and findings as in reports, its tables as Arrow tables."""
 
     def __init__(self, path: str | Path) -> None:
         """Use `loadstone.open_run`."""
@@ -114,12 +114,14 @@ class OpenedRun:
 
     @property
     def path(self) -> Path:
-        """The folder."""
+        """The run folder."""
         return self._run.path
 
     @property
     def manifest(self) -> Manifest:
-        """The campaign, the plan, the host and versions, as docs/reference/record.md has them."""
+        """The campaign, the plan, the host and versions, as described in
+        docs/reference/record.md.
+        """
         return self._run.manifest
 
     @cached_property
@@ -129,48 +131,50 @@ class OpenedRun:
 
     @cached_property
     def analysis(self) -> Findings:
-        """Everything that analysis says; the other properties are parts of it."""
+        """The whole analysis; the other properties are parts of it."""
         return analyse(self._run)
 
     @property
     def results(self) -> tuple[Result, ...]:
-        """One for each operation of each case, over all trials, rounds and iterations."""
+        """One result for each operation of each case, over all trials, rounds and iterations."""
         return self.analysis.results
 
     @property
     def rounds(self) -> tuple[Result, ...]:
-        """The same for each round by itself: `results` where there is one."""
+        """Results for each round; equal to `results` if there is only one."""
         return self.analysis.rounds
 
     @property
     def iterations(self) -> tuple[Result, ...]:
-        """The same for each iteration of each round."""
+        """Results for each iteration of each round."""
         return self.analysis.iterations
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What the run says, the gravest first."""
+        """The findings of the run, the gravest first."""
         return self.analysis.findings
 
     def intervals(self, columns: Sequence[str] | None = None) -> "pa.Table":
-        """Return the intervals of all trials, with the trial's id in a column `trial` in front."""
+        """Return the intervals of all trials, with the trial's id in a first column `trial`."""
         tables = [_arrow().table(record.read_intervals(columns)) for record in self._run.records]
         return _together(self._run.records, tables)
 
     def probes(self) -> "pa.Table":
-        """Return what the probes saw in all trials, likewise."""
+        """Return the readings of the probes in all trials, with the trial's id in a first column
+        `trial`.
+        """
         tables = [_arrow().table(record.probes) for record in self._run.records]
         return _together(self._run.records, tables)
 
     def histogram(self, result: Result, time: str = "service") -> Histogram:
-        """Return the histogram that the percentiles of a result come from, in nanoseconds."""
+        """Return the histogram from which a result's percentiles are computed, in nanoseconds."""
         where: dict[str, str | int] = {"operation": result.operation}
         where |= {"iteration": result.iteration} if result.iteration is not None else {}
         intervals = [trial.intervals for trial in self.trials if trial.id in result.trials]
         return _histogram(intervals, time, where)
 
     def table(self) -> "pa.Table":
-        """Return the results as a table: a row each, and a column for each parameter."""
+        """Return the results as a table with a row for each, and a column for each parameter."""
         table: pa.Table = _arrow().Table.from_pylist([_row(result) for result in self.results])
         return table
 
@@ -234,7 +238,7 @@ _SHOWN_BY_NAME = frozenset(
 
 
 def _arrow() -> Any:
-    """Return the library of tables, which numbers and findings need none of."""
+    """Return pyarrow, which is not needed for numbers and findings."""
     try:
         import pyarrow as pa
         import pyarrow.compute

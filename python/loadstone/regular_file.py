@@ -1,7 +1,7 @@
-"""Files that are read whole: regular ones, up to a size that memory holds.
+"""Reads whole regular files, up to a maximum size.
 
-A pipe would wait for ever and a device never end; both are named instead. Errors are those of the
-operating system, so that a reader says them as it says that a file is not there.
+A pipe could block for ever and a device may be endless; both are refused. Errors are OSErrors, so
+that a reader reports them like a missing file.
 """
 
 import errno
@@ -14,13 +14,15 @@ MIB = 1024 * 1024
 
 
 def check(path: Path) -> int:
-    """Return the size in bytes of a regular file; raise OSError if it is none."""
+    """Return the size in bytes of a regular file; raise OSError for any other kind."""
     return _size(os.stat(path))
 
 
 def read(path: Path, bytes_max: int) -> bytes:
-    """Return what a regular file holds; raise OSError if it is none, or larger than allowed."""
-    # Without O_NONBLOCK the open itself would wait for a writer of a pipe.
+    """Return the content of a regular file; raise OSError for another kind, or if it is too
+    large.
+    """
+    # Without O_NONBLOCK opening a pipe would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as stream:
         _size(os.fstat(descriptor))
@@ -28,7 +30,7 @@ def read(path: Path, bytes_max: int) -> bytes:
 
 
 def read_stream(stream: BinaryIO, bytes_max: int) -> bytes:
-    """Return what a stream holds to its end; raise OSError if that is more than allowed."""
+    """Return the content of a stream up to its end; raise OSError if it is too large."""
     content = stream.read(bytes_max + 1)
     if len(content) > bytes_max:
         raise OSError(errno.EFBIG, f"it is larger than {bytes_max // MIB} MiB")

@@ -1,4 +1,4 @@
-"""A clock since 1970 that cannot be set, and by how much the host's own was set meanwhile."""
+"""A Unix clock that is not affected by clock steps, and the sum of the host clock's steps."""
 
 import time
 
@@ -6,10 +6,10 @@ READINGS = 5
 
 
 class SteadyClock:
-    """The host's clock at the time of making, and from there on what the monotonic clock adds.
+    """The host's clock at its creation, advanced by the monotonic clock.
 
-    Both follow the same corrections of their frequency, so they part only where the host's clock is
-    set.
+    Both clocks have the same frequency corrections, so they diverge only when the host's clock is
+    stepped.
     """
 
     def __init__(self) -> None:
@@ -20,19 +20,19 @@ class SteadyClock:
         return self._ahead_ns + time.monotonic_ns()
 
     def monotonic_ns(self, unix_ns: int) -> int:
-        """Return what the monotonic clock shows at a time of this one."""
+        """Return the monotonic clock's reading at a time of this clock."""
         return unix_ns - self._ahead_ns
 
     def step_ns(self) -> int:
-        """Return by how much the host's clock was set since the making, forward if positive."""
+        """Return the steps of the host's clock since the creation, positive if forward."""
         return _ahead_ns() - self._ahead_ns
 
 
 def _ahead_ns() -> int:
-    """Return by how much the host's clock is ahead of the monotonic one.
+    """Return the difference of the host's clock and the monotonic one.
 
-    Two clocks cannot be read at once, and a thread may be preempted in between: the closest
-    readings count.
+    Two clocks cannot be read at once, and the thread may be preempted in between, so the closest
+    pair of readings is used.
     """
     readings = []
     for _ in range(READINGS):

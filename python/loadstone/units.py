@@ -1,8 +1,8 @@
-"""Sizes, durations, rates and lists of hosts: what people write, and what people read.
+"""Parsing and formatting of sizes, durations, rates and lists of hosts.
 
-Inside loadstone a size is an integer of bytes and a time an integer of nanoseconds. Only this
-module knows the spellings. On input K, M, G, T are powers of two (4K = 4KiB = 4096) and kB, MB,
-GB, TB powers of ten (4kB = 4000); on output the unit is always written in full.
+Internally a size is an integer of bytes and a time an integer of nanoseconds. Only this module
+knows the spellings. On input K, M, G, T are powers of two (4K = 4KiB = 4096) and kB, MB, GB, TB
+powers of ten (4kB = 4000); on output the unit is always written in full.
 """
 
 import itertools
@@ -97,7 +97,7 @@ def parse_duration_ns(value: str | float) -> int:
 
 
 def parse_rate(value: str | float) -> float:
-    """Return a rate in events per second; more than zero, and no more than can be counted."""
+    """Return a rate in events per second, positive and within the countable range."""
     rate: float | None = None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         rate = float(value)
@@ -137,10 +137,10 @@ def parse_count(value: str | int) -> int:
 
 
 def expand_hosts(text: str) -> list[str]:
-    """Return every name that a list of hosts stands for, in order.
+    """Return every name in a list of hosts, in order.
 
-    Names are separated by commas; `{1...8}` and `[1-8]` count, `[1-3,7]` picks, and `{01...16}`
-    keeps its leading zeros. Anything else in brackets, as in "[::1]:80", is left alone.
+    Names are separated by commas; `{1...8}` and `[1-8]` are ranges, `[1-3,7]` is a selection, and
+    `{01...16}` keeps leading zeros. Other text in brackets, as in "[::1]:80", is not changed.
     """
     names: list[str] = []
     for part in _split_outside_brackets(text):
@@ -177,7 +177,7 @@ def format_bytes(size_bytes: float) -> str:
 
 
 def format_size(size_bytes: int) -> str:
-    """Return a size exactly, as people write it: "4KiB", "10MiB", "4000"."""
+    """Return an exact size in the spelling of campaigns: "4KiB", "10MiB", "4000"."""
     for power, letter in zip(range(5, 0, -1), "PTGMK", strict=True):
         if size_bytes and size_bytes % 1024**power == 0:
             return f"{size_bytes // 1024**power}{letter}iB"
@@ -190,7 +190,7 @@ def format_byte_rate(bytes_per_s: float) -> str:
 
 
 def format_bit_rate(bits_per_s: float) -> str:
-    """Return the rate of a network path, such as "9.82 Gbit/s"; its units are powers of ten."""
+    """Return the rate of a network path, such as "9.82 Gbit/s", with decimal units."""
     for divisor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(bits_per_s) >= divisor:
             return f"{format_number(bits_per_s / divisor)} {prefix}bit/s"
@@ -198,7 +198,7 @@ def format_bit_rate(bits_per_s: float) -> str:
 
 
 def format_duration(duration_ns: float) -> str:
-    """Return a duration in the unit that suits it: "250 µs", "1.50 s", "1 h 30 min"."""
+    """Return a duration in a suitable unit: "250 µs", "1.50 s", "1 h 30 min"."""
     if duration_ns < 0:
         return f"-{format_duration(-duration_ns)}"
     if duration_ns >= 120 * DURATION_UNITS["s"]:
@@ -220,17 +220,17 @@ def format_count(count: int) -> str:
 
 
 def format_number(value: float, digits: int = 3) -> str:
-    """Return a number with so many significant digits, but never cut before the point."""
+    """Return a number with this many significant digits, without rounding its integer part."""
     if value == 0 or not math.isfinite(value):
         return f"{value:.0f}" if value == 0 else str(value)
-    # Rounded first: 9.996 has two decimals by its own size, but is 10.0 when it is shown.
+    # Rounded first, because 9.996 has two decimals, but is shown as 10.0.
     rounded = float(f"{value:.{digits - 1}e}")
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
     return f"{value:,.{decimals}f}"
 
 
 def format_spread(share: float) -> str:
-    """Return a spread in per cent; two trials may agree to digits that mean nothing."""
+    """Return a spread in per cent, without meaningless digits if two trials nearly agree."""
     percent = 100 * share
     return "< 0.1 %" if 0 < percent < 0.1 else f"{format_number(percent, 2)} %"
 
@@ -250,7 +250,7 @@ def _hint_of_size(number: str, unit: str) -> str | None:
         or unit.lower() not in (f"{letter}b".lower(), f"{letter}ib".lower())
     ):
         return None
-    # "100kb" is 100 KiB in some reports and 100,000 bytes in others: a guess would be a wrong size.
+    # "100kb" is 100 KiB in some reports and 100,000 bytes in others, so it is refused.
     ten = "k" if letter == "K" else letter
     return f'write "{number}{letter}iB" for powers of two or "{number}{ten}B" for powers of ten'
 
@@ -302,20 +302,20 @@ def _format_long_duration(seconds: int) -> str:
         count, seconds = divmod(seconds, length_s)
         if count:
             parts.append(f"{count} {unit}")
-    # Two parts say enough: the seconds of three days do not matter.
+    # Two parts suffice: the seconds of three days are irrelevant.
     return " ".join(parts[:2])
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of things: 1 bucket, 2,000 buckets."""
+    """Return a number with its noun: 1 bucket, 2,000 buckets."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def csv_cell(value: object) -> object:
-    """Return a value for a table that a spreadsheet opens.
+    """Return a value that is safe in a spreadsheet.
 
-    A text that the spreadsheet would take for a formula gets an apostrophe before it; numbers, and
-    texts that are numbers, stay as they are.
+    A text that a spreadsheet would parse as a formula gets a leading apostrophe; numbers, and texts
+    that are numbers, are not changed.
     """
     if isinstance(value, str) and value.startswith(_FORMULA_BEGINS) and not _is_number(value):
         return f"'{value}"

@@ -1,1 +1,3 @@
-"""The semantics card: what a store honours, each question tried and not believed."""
+"""The semantics card: tests which semantics a store honours, instead of trusting its
+documentation.
+"""

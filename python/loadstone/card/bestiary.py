@@ -1,4 +1,4 @@
-"""The bestiary: published sequences by which stores lost data, each tried on a target.
+"""The bestiary: published sequences of requests by which stores lost data, run against a target.
 
 To add one, write its function in `sequences.py` and its row here.
 """
@@ -17,9 +17,9 @@ from loadstone.documents.card import Bestiary, BestiaryAnswer, BestiaryRow, Card
 from loadstone.documents.trial import TargetDocument
 
 SEQUENCE_S: Final = 20.0
-"""The longest that one sequence may take."""
+"""Time limit of one sequence, in seconds."""
 FAULT_S: Final = 180.0
-"""The same of one that takes the store down, the user's commands included."""
+"""Time limit of a sequence that takes the store down, including the user's commands."""
 LIMIT_S: Final = 1800.0
 ANSWERS: Final[Mapping[CardAnswer, BestiaryAnswer]] = {
     "yes": "passed", "no": "failed", "differs": "failed", "refused": "not applicable",
@@ -33,8 +33,8 @@ MINIO, VERSITYGW = "https://github.com/minio/minio", "https://github.com/versity
 class PublishedSequence:
     """One published sequence.
 
-    `needs` are the commands without which it is not applicable; `instead` says of a sequence that
-    is not tried here why, and what is to be run. `reference` is the thread that published it.
+    `needs` are the commands without which it is not applicable; `instead` is the reason why a
+    sequence is not run here, and what to run instead. `reference` is the thread that published it.
     """
 
     number: str
@@ -129,7 +129,7 @@ BESTIARY: Final = (
         ask=sequences.completions_at_once, reference=f"{VERSITYGW}/issues/873"),
 )
 # fmt: on
-"""By the numbers under which they were collected; the last is two sequences."""
+"""In the order of their collection numbers; the last one consists of two sequences."""
 
 
 def try_bestiary(
@@ -139,12 +139,12 @@ def try_bestiary(
     say_left: Callable[[str], None],
     say_freed: Callable[[str], None],
 ) -> Bestiary:
-    """Try all sequences that a target and the commands of faults allow.
+    """Run all sequences that a target and the fault commands allow.
 
-    Raises as `ask_target` does, whose places and clean-up these are.
+    Uses the places and clean-up of `ask_target`, and raises the same errors.
     """
     faults = Faults(commands=dict(commands))
-    # A power cut may take the bucket along, in which the others are tried.
+    # A power cut may destroy the bucket that the other sequences use, so it is last.
     rows = sorted(BESTIARY, key=lambda row: "power_cut" in row.needs)
     questions = [("", question) for row in rows if (question := _question(row, faults)) is not None]
     asked = ask_target(target, questions, say_left=say_left, say_freed=say_freed, limit_s=LIMIT_S)
@@ -153,7 +153,7 @@ def try_bestiary(
 
 
 def _question(row: PublishedSequence, faults: Faults) -> Question | None:
-    """Return what is asked of the target for a sequence; None if it is not applicable."""
+    """Return a sequence as a question; None if it is not applicable."""
     if not faults.commands.keys() >= set(row.needs):
         return None
     if (ask := row.ask_with_faults) is not None:

@@ -1,4 +1,4 @@
-"""What becomes of a question: its answer in one word, and what was seen."""
+"""The result of a question: its answer in one word, and the evidence."""
 
 from dataclasses import dataclass
 
@@ -12,21 +12,21 @@ class Conclusion:
     word: CardAnswer
     detail: str = ""
     finding: str = ""
-    """Of what kind is what went wrong, as audits name it; empty where nothing did."""
+    """The kind of defect, as audits name it; empty if there was none."""
 
 
 def yes(detail: str = "") -> Conclusion:
-    """Return that the store does it."""
+    """Return that the store behaves as the question states."""
     return Conclusion("yes", detail)
 
 
 def no(detail: str = "") -> Conclusion:
-    """Return that the store does not do it."""
+    """Return that the store does not behave as the question states."""
     return Conclusion("no", detail)
 
 
 def differs(detail: str) -> Conclusion:
-    """Return that the store does something else."""
+    """Return that the store behaves differently, with the difference."""
     return Conclusion("differs", detail)
 
 
@@ -35,8 +35,8 @@ class DeniedError(Exception):
 
 
 class NotApplicableError(Exception):
-    """The store has nothing of the kind that a question is about."""
+    """The store lacks the feature that a question is about."""
 
 
 class UnansweredError(Exception):
-    """A request that a question needs was not answered in time, or not as HTTP."""
+    """A request that a question needs got no valid HTTP response in time."""

@@ -1,7 +1,9 @@
-"""Notes on this host which places a card makes, so that the next one removes what a kill left.
+"""Records on this host the places that a card creates, so that the next card removes those of a
+killed one.
 
 A note is a file in the user's state folder. The card that wrote it holds its lock until the places
-are gone; a note that nobody holds is that of a card that was killed, or that could not remove all.
+are removed. An unlocked note belongs to a card that was killed, or that could not remove
+everything.
 """
 
 import contextlib
@@ -24,20 +26,20 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The places of one card; its file is locked as long as it is open."""
+    """The places of one card; the file is locked while it is open."""
 
     path: Path
     descriptor: int
 
     def end(self, *, is_all_removed: bool) -> None:
-        """Let go of a note, and remove it if nothing is left of what it names."""
+        """Release a note, and delete it if its places were removed."""
         if is_all_removed:
             self.path.unlink(missing_ok=True)
         os.close(self.descriptor)
 
 
 def write_note(target: TargetDocument, places: Sequence[CardPlace]) -> Note | None:
-    """Write down places before they are made; None on a host whose state folder takes no files."""
+    """Record places before they are created; None if the state folder is not writable."""
     path = _folder() / f"{places[0].run}.json"
     document = {
         "format": FORMAT,
@@ -65,7 +67,7 @@ def write_note(target: TargetDocument, places: Sequence[CardPlace]) -> Note | No
 
 
 def notes_left(target: TargetDocument) -> Iterator[tuple[Note, list[CardPlace]]]:
-    """Yield what other cards of this target left, whose processes are gone."""
+    """Yield the places that cards of this target left whose processes have ended."""
     try:
         paths = sorted(_folder().glob("*.json"))
     except OSError:
@@ -89,7 +91,7 @@ def _folder() -> Path:
 
 
 def _places(text: bytes, target: TargetDocument) -> list[CardPlace]:
-    """Return the places of a note; none if it is another target's, or of another format."""
+    """Return the places of a note; none if it is for another target, or has another format."""
     document: dict[str, Any] = json.loads(text)
     if (document["format"], document["target"]) != (FORMAT, _identity(target)):
         return []
@@ -97,6 +99,6 @@ def _places(text: bytes, target: TargetDocument) -> list[CardPlace]:
 
 
 def _identity(target: TargetDocument) -> list[Any]:
-    """Return what makes a target the same one; its credentials may have changed."""
+    """Return the identity of a target, without its credentials, which may have changed."""
     addresses = addresses_of(facts_of(target["driver"]), dict(target["settings"]))
     return [target["driver"], target["name"], addresses]

@@ -1,4 +1,4 @@
-"""Asks a target questions: in places of their own, all of which are removed again."""
+"""Asks a target questions in places made for them, and removes these afterwards."""
 
 import datetime
 import secrets
@@ -29,33 +29,33 @@ from loadstone.documents.trial import TargetDocument
 from loadstone.errors import TargetError
 
 AT_ONCE: Final = 6
-"""Questions that are asked at the same time: a store that is far away takes its time with each."""
+"""Number of concurrent questions, because each takes long on a remote store."""
 QUESTIONS_S: Final = 20.0
-"""What all questions together may take of a store that answers few of them."""
+"""Time limit of all questions together, for a store that answers few of them."""
 REMOVAL_S: Final = 10.0
 DETAIL_CHARACTERS: Final = 200
 FAILURES: Final = (
     _loadgen.TargetError, TargetError, DeniedError, UnansweredError, ValueError, OSError
 )  # fmt: skip
-"""What keeps a place from being removed."""
+"""Outcomes that prevent the removal of a place."""
 SWIFT_VERSIONS: Final = ("x-versions-enabled", "x-versions-location", "x-history-location")
-"""Headers of a container that keeps what is deleted in it."""
+"""Headers of a container that keeps deleted objects."""
 UNDECIDED: Final = Conclusion("undecided", "there is no place to try it in")
 NOT_OURS: Final = frozenset({"foreign", "other_run"})
-"""Why a clean-up leaves a place that has another's mark, or none."""
+"""Reasons why a clean-up leaves a place: it is unmarked, or has another run's mark."""
 NUMBERED: Final = tuple(
     (group, question) for group, questions in QUESTIONS.items() for question in questions
 )
 
 
 def as_target_error(error: _loadgen.TargetError) -> TargetError:
-    """Return the load generator's error as one of ours."""
+    """Return the load generator's error as a TargetError."""
     return TargetError(error.message, error.hint, kind=error.kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetAnswers:
-    """What came of the questions in a group each, and of which target, where and when."""
+    """The conclusions by group, with the target, time and server."""
 
     facts: AskedOf
     answers: list[tuple[str, Question, Conclusion]]
@@ -63,7 +63,7 @@ class TargetAnswers:
 
 @dataclass(frozen=True, slots=True)
 class _Ground:
-    """Where a kind of questions is asked: a place, or the answer that stands for each of them."""
+    """The place where questions of a kind are asked, or the answer that applies to all of them."""
 
     place: CardPlace | None
     instead: Conclusion = UNDECIDED
@@ -100,13 +100,13 @@ def ask_target(
     bucket: str | None = None,
     allow_foreign: bool = False,
 ) -> TargetAnswers:
-    """Ask a target questions, those of its protocol; raise where it cannot be asked at all.
+    """Ask a target the questions of its protocol; raise if it cannot be used at all.
 
-    `say_left` is told in a line each what could not be removed, also where it raises; `say_freed`
-    what was removed of a card that was killed.
+    `say_left` receives a line for each item that could not be removed, even if this raises;
+    `say_freed` one for each item of a killed card that was removed.
 
-    `bucket` is a place that the user names; with `allow_foreign` it may be another's, and all is
-    written below a prefix of our own. No question begins later than `limit_s` after the first.
+    `bucket` is a place that the user names; with `allow_foreign` it may be foreign, and everything
+    is written below a unique prefix. No question starts later than `limit_s` after the first.
     """
     began, when = time.monotonic(), datetime.datetime.now(datetime.UTC)
     protocol = read_drivers()[target["driver"]].facts.protocol
@@ -130,7 +130,7 @@ def ask_target(
     if bucket is not None:
         asking.refuse_what_stays(objects)
         objects = replace(objects, keeps_versions=asking.keeps_versions(objects))
-    # What needs no place is asked of one that may not be there.
+    # Questions that need no place use one that may not exist.
     places: dict[Where, CardPlace] = {"objects": objects, "anywhere": objects}
     apart = replace(objects, allow_foreign=False, keeps_versions=True)
     needed = {question.where for _, question in questions}
@@ -170,7 +170,7 @@ def ask_target(
 
 
 class _Asking:
-    """The connections of a card, those of each thread apart, and the places that it made."""
+    """The connections of a card, separate for each thread, and the places that it created."""
 
     def __init__(self, first: CardPlace, protocol: str, limit_s: float) -> None:
         self._document = first.document("put")
@@ -187,17 +187,17 @@ class _Asking:
 
     @property
     def requests(self) -> int:
-        """How many requests were sent, without those of ownership."""
+        """The number of requests sent, without those for ownership."""
         return sum(target.requests for target in self._targets)
 
     @property
     def server(self) -> str | None:
-        """What the server calls itself."""
+        """The server's name, from its responses."""
         names = (target.server for target in self._targets)
         return next((shown(name) for name in names if name), None)
 
     def refuse_what_stays(self, place: CardPlace) -> None:
-        """Raise if a place keeps what is written into it: it could not be removed."""
+        """Raise if a place retains written objects, because they could not be removed."""
         store = self._store(place, "")
         try:
             if store.is_swift:
@@ -217,7 +217,7 @@ class _Asking:
             raise TargetError(f'bucket "{place.name}": {error}', kind="unreachable") from error
 
     def make(self, place: CardPlace) -> _Ground:
-        """Make a place ready; where that is denied, questions that need it are refused."""
+        """Create a place; if that is denied, the questions that need it are answered "refused"."""
         self._places.append(place)
 
         def note(event: LoadEvent) -> None:
@@ -230,7 +230,7 @@ class _Asking:
             place.prepare(note)
         except _loadgen.TargetError as error:
             self._unready.add(place.name)
-            # In what was refused nothing is ours; in another's that is allowed, a claim may be.
+            # A refused place holds nothing of this card; an allowed foreign one may hold a claim.
             if not place.allow_foreign and place.name not in self._intended:
                 self._places.remove(place)
             if error.kind == "denied":
@@ -249,29 +249,29 @@ class _Asking:
         return place.name in self._versioned
 
     def free(self, target: TargetDocument, say_freed: Callable[[str], None]) -> None:
-        """Remove what killed cards left on a target."""
+        """Remove the data that killed cards left on a target."""
         for note, places in journal.notes_left(target):
             is_all_removed = False
             try:
                 left = [line for place in places for line in self._free(place, say_freed)]
                 is_all_removed = not left
             except FAILURES:
-                # They stay noted: this card is not to fail for them.
+                # They stay recorded: this card must not fail because of them.
                 pass
             finally:
                 note.end(is_all_removed=is_all_removed)
 
     def _free(self, place: CardPlace, say_freed: Callable[[str], None]) -> list[str]:
-        """Remove what a killed card left in a place; return what is still left of it."""
+        """Remove a killed card's data from a place; return the remains."""
         store = self._store(place, "", REMOVAL_S)
         if place.allow_foreign:
             if not removing.has_claim(store, place.run):
                 return []
         else:
-            # Only a name that was drawn is that of no bucket that the user has made since.
+            # Only a randomly named bucket cannot have been created by the user since.
             if place.name.startswith(PREFIX):
                 self._intended.add(place.name)
-            # The clean-up looks at the mark, and so comes before all else.
+            # The clean-up checks the mark, so it precedes everything else.
             summary = place.remove(with_versions=False, is_ours=place.name in self._intended)
             left = summary["places_left"] or []
             if not left or {entry["kind"] for entry in left} & NOT_OURS:
@@ -285,7 +285,7 @@ class _Asking:
         return rest
 
     def _make_versioned(self, place: CardPlace) -> _Ground:
-        """Make a place that keeps versions; where there is none, say why."""
+        """Create a place that keeps versions; return the reason if that is not possible."""
         ground = self.make(place)
         if ground.place is None:
             return ground
@@ -296,7 +296,7 @@ class _Asking:
         return ground
 
     def _make_apart(self, where: Where, place: CardPlace) -> _Ground:
-        """Make a place beside that of objects; where there is none, say why."""
+        """Create an additional place; return the reason if that is not possible."""
         try:
             if where == "versions":
                 return self._make_versioned(place)
@@ -308,7 +308,7 @@ class _Asking:
             if where == "locked" and is_unsupported:
                 return _Ground(None, no("it makes no bucket that can lock"))
             return _Ground(None, Conclusion("undecided", shown(str(error))))
-        # A bucket that can lock keeps versions.
+        # A bucket with object lock keeps versions.
         self._versioned.add(place.name)
         return ground
 
@@ -318,7 +318,9 @@ class _Asking:
         places: Mapping[Where, CardPlace],
         objects: _Ground,
     ) -> list[tuple[str, Question, Conclusion]]:
-        """Ask questions, several at once, but those of one turn one after another."""
+        """Ask questions concurrently, except those of the same turn, which run one after
+        another.
+        """
         turns: dict[str, list[Question]] = {}
         for _, question in questions:
             in_turn = question.where if question.where in IN_TURN else question.turn
@@ -341,7 +343,7 @@ class _Asking:
         alone = turns.pop(ALONE, [])
         pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="card")
         try:
-            # What takes longest begins first.
+            # Longest turns start first.
             longest_first = sorted(turns.values(), key=len, reverse=True)
             for future in [pool.submit(ask, turn) for turn in longest_first]:
                 future.result()
@@ -352,12 +354,12 @@ class _Asking:
         return [(group, question, answers[question.name]) for group, question in questions]
 
     def remove(self) -> list[str]:
-        """Remove what was made; return what is left, a line each."""
+        """Remove the created places; return the remains, one line each."""
         with ThreadPoolExecutor(thread_name_prefix="card") as pool:
             return [line for left in pool.map(self._clear, self._places) for line in left]
 
     def _clear(self, place: CardPlace) -> list[str]:
-        """Empty and remove a place; return what is left of it."""
+        """Empty and remove a place; return the remains."""
         try:
             stays = None if place.name in self._unready else self._empty(place)
             rest = self._remove(place)
@@ -368,10 +370,10 @@ class _Asking:
         return rest
 
     def _empty(self, place: CardPlace) -> str | None:
-        """Delete what the questions wrote; return the key of something that stays."""
+        """Delete the objects of the questions; return the key of one that remains."""
         store = self._store(place, "", REMOVAL_S)
         if store.ask(Request(method="HEAD")).status == 404:
-            # A fault has taken it along.
+            # A fault has destroyed the bucket.
             return None
         uploads = {upload for target in self._targets for upload in target.uploads(place.name)}
         removing.abort_uploads(store, sorted(uploads))
@@ -380,12 +382,12 @@ class _Asking:
         return removing.remove_objects(store, sorted(self._written(place) | {place.first_key}))
 
     def _remove(self, place: CardPlace) -> list[str]:
-        """Remove an empty place; return what is left of it."""
+        """Remove an empty place; return the remains."""
         name = place.name
         with_versions, is_ours = name in self._versioned, name in self._intended
         summary = place.remove(with_versions=with_versions, is_ours=is_ours)
         if summary["places_left"] and name not in self._unready:
-            # Stores over folders keep those of puts that they have refused.
+            # Stores over directories keep those of puts that they have refused.
             below = {key.removeprefix(place.prefix) for key in self._written(place)}
             folders = sorted({key[: key.index("/") + 1] for key in below if "/" in key})
             removing.remove_folders(self._store(place, "", REMOVAL_S), folders)
@@ -404,7 +406,7 @@ class _Asking:
             return Conclusion("refused", str(error))
         except (UnansweredError, TargetError) as error:
             return Conclusion("undecided", str(error))
-        # What a store answers may be anything.
+        # A response may be malformed in any way.
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             return Conclusion("undecided", f"the answer is not understood: {error}")
 
@@ -422,7 +424,7 @@ class _Asking:
         return Store(target, place.name, f"{place.prefix}{below}", ends, seconds, shared)
 
     def _headers_of_first(self, place: CardPlace) -> Mapping[str, str]:
-        """Return the headers of the object that made the place ready."""
+        """Return the headers of the object that was written when the place was created."""
         try:
             return self._store(place, "").head(FIRST, may_be_denied=True).headers
         except UnansweredError:
@@ -431,7 +433,7 @@ class _Asking:
 
 def _locking(target: TargetDocument) -> TargetDocument:
     """Return a target whose new buckets can lock objects."""
-    # Which settings a driver has is its own affair.
+    # Settings are specific to the driver, so their type is unknown here.
     settings: Any = dict(target["settings"])
     settings["headers"] = {**settings.get("headers", {}), **retention.LOCKING}
     return {**target, "settings": settings}
@@ -458,5 +460,5 @@ def _row(group: str, question: Question, answer: Conclusion) -> CardRow:
 
 
 def shown(text: str) -> str:
-    """Return what a store has said as one line without secrets."""
+    """Return a store's message as one line without secrets."""
     return _loadgen.foreign_line(text)[:DETAIL_CHARACTERS]

@@ -1,4 +1,4 @@
-"""A place of the card's own, made and removed by the load generator's rules of ownership."""
+"""A place for a card's questions, created and removed by the load generator's ownership rules."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,13 +12,13 @@ from loadstone.documents.trial import TargetDocument
 
 PREFIX: Final = "loadstone-card-"
 FIRST: Final = "0"
-"""What the dataset calls its one object, behind its prefix."""
+"""The key of the dataset's single object, behind its prefix."""
 TIMEOUT_NS: Final = 5_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardPlace:
-    """A bucket or container; what is written in it lies below `prefix`."""
+    """A bucket or container; its objects are below `prefix`."""
 
     name: str
     prefix: str
@@ -33,13 +33,15 @@ class CardPlace:
         return self.prefix + FIRST
 
     def prepare(self, on_event: Callable[[LoadEvent], object]) -> None:
-        """Make and mark it, or claim the prefix in another's; raise as a trial does."""
+        """Create and mark the place, or claim the prefix in a foreign one; raise as a trial
+        does.
+        """
         _run(self.document("put"), on_event)
 
     def remove(self, *, with_versions: bool, is_ours: bool) -> Summary:
-        """Remove the mark and the place if it is ours and empty, or the claim.
+        """Remove the mark and the place if it is this card's and empty, or the claim.
 
-        `is_ours` says that it was made by this card, which may not have come to mark it.
+        `is_ours` means that this card created it, even if it could not mark it yet.
         """
         document = self.document("clean-up", {"delete_versions": True} if with_versions else {})
         document["ownership"] = {"adopt": [self.name] if is_ours else []}

@@ -1,4 +1,4 @@
-"""Removes what the questions wrote below the card's prefix; the place is ownership's to remove."""
+"""Removes the questions' objects below the card's prefix; the ownership rules remove the place."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -7,21 +7,21 @@ from loadstone.card.store import Request, Store, delete_many, must, parse_listin
 
 AT_ONCE: Final = 16
 CLAIM: Final = ".loadstone-claim"
-"""What a run calls the object that says whose a prefix in another's bucket is."""
+"""The key of the object that marks a prefix in a foreign bucket as a run's."""
 PAGES_MAX: Final = 20
 
 
 def remove_objects(store: Store, keys: Sequence[str]) -> str | None:
-    """Delete these keys, whether they are listed or not, then what a listing shows.
+    """Delete these keys, listed or not, then any key that is still listed.
 
-    Return a key that is listed all the same.
+    Return a key that remains in the listing.
     """
     _delete(store, _deletes(keys))
     return _remove_listed(store, _listed_objects)
 
 
 def remove_versions(store: Store) -> str | None:
-    """Delete all versions and markers that are listed; return the key of one that stays."""
+    """Delete all listed versions and markers; return the key of one that remains."""
     return _remove_listed(store, _listed_versions)
 
 
@@ -29,12 +29,12 @@ def _remove_listed(store: Store, listed: Callable[[Store], list[Request]]) -> st
     before: list[Request] = []
     delete = _delete
     for _ in range(PAGES_MAX):
-        # A store may ignore the prefix that it was asked for.
+        # A store may ignore the requested prefix.
         requests = [request for request in listed(store) if request.key.startswith(store.prefix)]
         if not requests or requests == before:
             break
         delete(store, requests)
-        # What a request that names many leaves is deleted one by one.
+        # Versions that a bulk delete leaves are deleted one by one.
         before, delete = requests, _ask_all
     return requests[0].key if requests else None
 
@@ -61,7 +61,9 @@ def _listed_versions(store: Store) -> list[Request]:
 
 
 def remove_folders(store: Store, folders: Sequence[str]) -> None:
-    """Delete keys that a store over folders may have kept as such, and the folder above them."""
+    """Delete keys that a store over directories may have kept as such, and their parent
+    directory.
+    """
     _delete(store, _deletes([store.key(name) for name in folders]))
     _delete(store, _deletes([store.prefix]))
 
@@ -71,7 +73,7 @@ def _deletes(keys: Iterable[str]) -> list[Request]:
 
 
 def _delete(store: Store, requests: Sequence[Request]) -> None:
-    """Carry out deletes: with one request what it can name, the rest one by one."""
+    """Delete objects: in bulk where possible, the rest one by one."""
     named = [request for request in requests if request.key.isprintable()]
     objects = [(request.key, request.query.get("versionId")) for request in named]
     if named and delete_many(store, objects).is_ok:
@@ -88,7 +90,7 @@ def abort_uploads(store: Store, uploads: Iterable[tuple[str, str]]) -> None:
 
 
 def abort_listed_uploads(store: Store) -> None:
-    """Abort the uploads that a listing of uploads shows."""
+    """Abort the uploads in the listing of uploads."""
     query = {"uploads": None, "prefix": store.prefix}
     root, _ = parse_listing(must(store.ask(Request(method="GET", query=query)), "list uploads"))
     uploads = [
@@ -99,7 +101,7 @@ def abort_listed_uploads(store: Store) -> None:
 
 
 def has_claim(store: Store, run: str) -> bool:
-    """Tell whether what lies below the prefix is a run's: its claim says so."""
+    """Tell whether the prefix belongs to a run, by its claim."""
     return run.encode() in store.get(CLAIM).body
 
 

@@ -1,6 +1,6 @@
-"""Sequences of requests by which stores have lost or mixed up data, as their threads describe them.
+"""Sequences of requests by which stores have lost or mixed up data, from published reports.
 
-Each judges only what was acknowledged: a request that failed may have been done or not.
+Each judges acknowledged requests only: a failed request may or may not have taken effect.
 """
 
 import socket
@@ -30,34 +30,34 @@ from loadstone.documents.trial import TargetDocument
 
 ROUNDS: Final = 5
 RACES: Final = 20
-"""Of 5 races a third missed what versitygw did wrong before its version 1.8.0."""
+"""With 5 races a third of the attempts missed the defect of versitygw before version 1.8.0."""
 KILLS: Final = 3
 AT_ONCE: Final = 16
 CHURNED: Final = 48
-"""Keys that are written and deleted again and again."""
+"""Number of keys that are repeatedly written and deleted."""
 OBJECTS: Final = 200
-"""Objects that a fault may take."""
+"""Number of objects that a fault may destroy."""
 LATER_S: Final = 0.3
 READABLE_S: Final = 3.0
-"""How long an acknowledged object is waited for, to tell what is late from what is lost."""
+"""Seconds to wait for an acknowledged object, to distinguish a late one from a lost one."""
 UNSUPPORTED: Final = (400, 405, 501)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """What the user's commands do to a target, by their names."""
+    """Effects on a target by the user's commands, by name."""
 
     commands: dict[str, Callable[[], None]]
 
     def do(self, name: str) -> None:
-        """Run a command that the user gave; raise TargetError where it fails."""
+        """Run a command that the user gave; raise TargetError if it fails."""
         self.commands[name]()
 
     def restart(self, store: Store, fault: str) -> None:
-        """Take the store down by a fault, start it, and wait until it answers."""
+        """Take the store down by a fault, start it, and wait until it responds."""
         self.do(fault)
         self.do("start")
-        # Connections of before the fault are broken, which shows at their next use.
+        # Connections from before the fault are broken, which is only detected by using them.
         probes = [_get(store, "absent")] * max(AT_ONCE, CREATORS)
         while not all(0 < reply.status < 500 for reply in store.ask_at_once(probes)):
             time.sleep(0.1)
@@ -69,17 +69,17 @@ class Faults:
 
 
 def failed(finding: str, detail: str) -> Conclusion:
-    """Return that the store went wrong, in the way that audits call `finding`."""
+    """Return that the store is defective, with the name that audits use as `finding`."""
     return Conclusion("no", detail, finding)
 
 
 def undecided(detail: str) -> Conclusion:
-    """Return that what came back proves nothing."""
+    """Return that the responses prove nothing."""
     return Conclusion("undecided", detail)
 
 
 def one_writer_wins(store: Store) -> Conclusion:
-    """Writers race on `If-None-Match: *`, then on the ETag of what the first of them wrote."""
+    """Race writers on `If-None-Match: *`, then on the ETag of the winner."""
     replaced = races = 0
     while races < ROUNDS or (races < RACES and store.left_s() > store.limit_s / 2):
         name = f"k{races}"
@@ -97,7 +97,7 @@ def one_writer_wins(store: Store) -> Conclusion:
 
 
 def one_writer_wins_across_endpoints(store: Store) -> Conclusion:
-    """Writers race on an absent key, each through another of the target's addresses."""
+    """Race writers on an absent key, each through a different endpoint of the target."""
     target: TargetDocument = store.target.document["target"]
     addresses = addresses_of(facts_of(target["driver"]), dict(target["settings"]))
     if len(addresses) < 2:
@@ -112,7 +112,7 @@ def one_writer_wins_across_endpoints(store: Store) -> Conclusion:
 def _several_won(
     store: Store, name: str, answers: Sequence[tuple[bytes, Reply]]
 ) -> Conclusion | None:
-    """Return what is wrong with a race of which one writer is to win; None if nothing is."""
+    """Return what is wrong with a race in which exactly one writer must win; None if nothing is."""
     winners = [body for body, reply in answers if reply.is_ok]
     if len(winners) > 1:
         return failed("two_winners", f"{len(winners)} of {len(answers)} writers succeeded")
@@ -135,7 +135,7 @@ def _several_won(
 
 
 def part_sent_again_while_completing(store: Store) -> Conclusion:
-    """A part is sent again, with the same bytes, while the upload is completed."""
+    """Send a part again, with the same bytes, while the upload is completed."""
     bodies = [letter * PART_BYTES_MIN for letter in (b"a", b"b")] + [b"c"]
     upload = begin(store)
     parts = [(number, put_part(store, upload, number, body)) for number, body in _numbered(bodies)]
@@ -148,7 +148,7 @@ def part_sent_again_while_completing(store: Store) -> Conclusion:
 
 
 def slow_part_of_the_same_number(store: Store) -> Conclusion:
-    """Of two uploads of one part the first is the slower one; then two completions come at once."""
+    """Upload one part twice, the first time slowly; then send two completions concurrently."""
     bodies = [b"a" * PART_BYTES_MIN, b"b" * PART_BYTES_MIN]
     upload = begin(store)
     slow = part_request(store, upload, 1, bodies[0])
@@ -165,14 +165,14 @@ def slow_part_of_the_same_number(store: Store) -> Conclusion:
 
 
 def _end_of_head(stream: socket.socket) -> None:
-    """Wait for an answer, whatever it says: none is owed to a part that was replaced."""
+    """Wait for any response: the store need not answer for a replaced part."""
     answer = b""
     while b"\r\n\r\n" not in answer and (more := stream.recv(65536)):
         answer += more
 
 
 def completed_while_suspended(store: Store) -> Conclusion:
-    """While versions are suspended, an object is deleted, and written anew in parts."""
+    """While versions are suspended, delete an object, and write it again as a multipart upload."""
     _suspend(store)
     try:
         store.must_put("k", b"first")
@@ -183,7 +183,7 @@ def completed_while_suspended(store: Store) -> Conclusion:
 
 
 def cut_put_over_a_marker(store: Store) -> Conclusion:
-    """After a delete while versions are suspended, a put is cut off in the middle."""
+    """After a delete while versions are suspended, abort a put halfway."""
     store.must_put("k", b"first")
     _suspend(store)
     try:
@@ -206,8 +206,8 @@ def cut_put_over_a_marker(store: Store) -> Conclusion:
 
 
 def deleted_from_before_versions(store: Store) -> Conclusion:
-    """An object that was written before the bucket kept versions is deleted."""
-    # The object that made the place ready came before versions were switched on.
+    """Delete an object that was written before versions were enabled."""
+    # The place's first object was written before versions were enabled.
     root, name = store.root, "0"
     store.must_put("neighbour")
     must(root.delete(name), "DELETE")
@@ -218,7 +218,7 @@ def deleted_from_before_versions(store: Store) -> Conclusion:
 
 
 def churn(store: Store) -> Conclusion:
-    """Small objects are written and deleted again and again, and then listed."""
+    """Write and delete small objects repeatedly, then list them."""
     names = [f"k{number:02}" for number in range(CHURNED)]
     there: dict[str, bool | None] = {}
     for number in range(ROUNDS):
@@ -248,7 +248,7 @@ def churn(store: Store) -> Conclusion:
 
 
 def read_after_completion(store: Store) -> Conclusion:
-    """An object is read and copied as soon as its completion is acknowledged."""
+    """Read and copy an object right after its completion is acknowledged."""
     for number in range(ROUNDS):
         body = b"upload %d" % number
         must(_upload(store, body), "complete")
@@ -267,14 +267,14 @@ def read_after_completion(store: Store) -> Conclusion:
 
 
 def part_beside_abort(store: Store) -> Conclusion:
-    """Parts arrive while their upload is aborted and uploads are listed."""
+    """Send parts while their upload is aborted and uploads are listed."""
     listing = Request(method="GET", query={"uploads": None, "prefix": store.prefix})
     for _ in range(ROUNDS):
         upload = begin(store)
         part = part_request(store, upload, 1, b"a" * 100_000)
         abort = Request(method="DELETE", key=part.key, query={"uploadId": upload})
         store.ask_at_once([part, part, abort, listing, part, part])
-        # Parts that arrive late may need another abort, as Amazon says.
+        # Late parts may need another abort, according to Amazon.
         aborted = store.ask_at_once([abort])[0]
         if not (aborted.is_ok or aborted.status == 404):
             return undecided(f"abort: {aborted.words}")
@@ -286,7 +286,7 @@ def part_beside_abort(store: Store) -> Conclusion:
 
 
 def condition_on_what_is_absent(store: Store) -> Conclusion:
-    """A put with `If-Match` where nothing is there."""
+    """Put with `If-Match` where no object exists."""
     reply = store.put("k", b"first", {"if-match": WRONG_ETAG})
     if reply.is_ok:
         return failed("condition_ignored", f"{reply.status}")
@@ -296,7 +296,7 @@ def condition_on_what_is_absent(store: Store) -> Conclusion:
 
 
 def versions_written_at_once(store: Store) -> Conclusion:
-    """Several writers put one key at once, beside deletes; each acknowledged version is kept."""
+    """Put one key concurrently with deletes; each acknowledged version must be kept."""
     for number in range(ROUNDS):
         name = f"k{number}"
         bodies = [b"version %d" % version for version in range(ROUNDS)]
@@ -320,7 +320,7 @@ def versions_written_at_once(store: Store) -> Conclusion:
 
 
 def overwrite_beside_reads(store: Store) -> Conclusion:
-    """An object is read while it is written over."""
+    """Read an object while it is overwritten."""
     bodies = [letter * 300_000 for letter in (b"a", b"b", b"c")]
     store.must_put("k", bodies[0])
     read = _get(store, "k")
@@ -338,7 +338,7 @@ def overwrite_beside_reads(store: Store) -> Conclusion:
 
 
 def completions_at_once(store: Store) -> Conclusion:
-    """Several uploads of one key are completed at once."""
+    """Complete several uploads of one key concurrently."""
     bodies = {}
     completions = []
     for number in range(ROUNDS):
@@ -357,7 +357,7 @@ def completions_at_once(store: Store) -> Conclusion:
 
 
 def killed_while_completing(store: Store, faults: Faults) -> Conclusion:
-    """The store is killed while an upload is completed; what is left of the upload is aborted."""
+    """Kill the store while an upload is completed, then abort what remains of the upload."""
     for _ in range(KILLS):
         upload, body = begin(store), b"a" * PART_BYTES_MIN
         parts = [(1, put_part(store, upload, 1, body))]
@@ -382,7 +382,7 @@ def killed_while_completing(store: Store, faults: Faults) -> Conclusion:
 
 
 def power_cut_after_puts(store: Store, faults: Faults) -> Conclusion:
-    """Objects are written, the power is cut, and the store comes back."""
+    """Write objects, cut the power, and restart the store."""
     acknowledged = _put_many(store)
     faults.restart(store, "power_cut")
     faults.maintain()
@@ -390,7 +390,7 @@ def power_cut_after_puts(store: Store, faults: Faults) -> Conclusion:
 
 
 def copied_onto_itself(store: Store, faults: Faults) -> Conclusion:
-    """An object is copied onto itself with other metadata, and garbage is collected."""
+    """Copy an object onto itself with other metadata, then run garbage collection."""
     body = b"a" * PART_BYTES_MIN
     store.must_put("k", body)
     metadata = {"x-amz-metadata-directive": "REPLACE", "x-amz-meta-a": "b"}
@@ -400,7 +400,7 @@ def copied_onto_itself(store: Store, faults: Faults) -> Conclusion:
 
 
 def conditions_while_degraded(store: Store, faults: Faults) -> Conclusion:
-    """Puts whose condition does not hold, while the store lacks what it reads from."""
+    """Put with a false condition while the store lacks a source of its reads."""
     store.must_put("k", b"first")
     faults.do("degrade")
     try:
@@ -417,7 +417,7 @@ def conditions_while_degraded(store: Store, faults: Faults) -> Conclusion:
 
 
 def completed_while_degraded(store: Store, faults: Faults) -> Conclusion:
-    """Uploads are completed while the store's disks stall, and read when they do not."""
+    """Complete uploads while the store's disks stall, and read them afterwards."""
     bodies = [b"a" * PART_BYTES_MIN, b"b"]
     upload = begin(store)
     parts = [(number, put_part(store, upload, number, body)) for number, body in _numbered(bodies)]
@@ -432,7 +432,7 @@ def completed_while_degraded(store: Store, faults: Faults) -> Conclusion:
 
 
 def deleted_while_degraded(store: Store, faults: Faults) -> Conclusion:
-    """Objects are deleted while a part of the store is away, and listed when it is back."""
+    """Delete objects while a part of the store is down, and list them once it is up."""
     names = _put_many(store)
     faults.do("degrade")
     try:
@@ -451,7 +451,7 @@ def deleted_while_degraded(store: Store, faults: Faults) -> Conclusion:
 
 
 def _whole(store: Store, reply: Reply | None, body: bytes) -> Conclusion:
-    """Judge the object `k`, which is to be `body` where `reply` acknowledges it."""
+    """Judge the object `k`, which must be `body` if `reply` acknowledges it."""
     if reply is not None and not is_done(reply):
         return undecided(f"complete: {reply.words}")
     read = store.get("k")
@@ -467,7 +467,7 @@ def _whole(store: Store, reply: Reply | None, body: bytes) -> Conclusion:
 
 
 def _put_many(store: Store) -> list[str]:
-    """Write small objects; return the names of those that were acknowledged."""
+    """Write small objects; return the names of the acknowledged ones."""
     names = [f"k{number:03}" for number in range(OBJECTS)]
     requests = [Request(method="PUT", key=store.key(n), body=n.encode()) for n in names]
     replies = _in_batches(store, requests)
@@ -502,7 +502,7 @@ def _in_batches(store: Store, requests: Sequence[Request]) -> list[Reply]:
 
 
 def _answered(store: Store) -> bool:
-    """Wait until the store answers reads again; return whether it does."""
+    """Wait until the store responds to reads again; return whether it does."""
     give_up = time.monotonic() + store.left_s() / 2
     while time.monotonic() < give_up:
         if 0 < store.ask_at_once([_get(store, "k")])[0].status < 500:

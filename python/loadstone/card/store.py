@@ -1,4 +1,4 @@
-"""A store as questions see it: requests into a place of the card's own, and answers whole."""
+"""The store as questions use it: requests below a prefix in a card's place, and whole replies."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from loadstone import _loadgen
 from loadstone.card.conclusion import DeniedError, UnansweredError
 
 QUESTION_S: Final = 5.0
-"""The longest that one question of a card may take."""
+"""Time limit of one question of a card, in seconds."""
 SWIFT: Final = "Swift"
 DENIED: Final = (401, 403)
 
@@ -41,7 +41,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came back; `status` is 0 where no head came, and `failure` then says why."""
+    """A response; `status` is 0 if there was no head, and `failure` then has the reason."""
 
     status: int
     headers: Mapping[str, str]
@@ -55,7 +55,7 @@ class Reply:
 
     @property
     def is_ok(self) -> bool:
-        """Whether the store says that it did it."""
+        """Whether the status is a success."""
         return 200 <= self.status < 300
 
     @property
@@ -66,13 +66,13 @@ class Reply:
 
     @property
     def words(self) -> str:
-        """Status and code, as a detail says them."""
+        """Status and code, as details show them."""
         return f"{self.status} {self.code}".strip() if self.status else str(self.failure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page of a listing; keys as they were listed, decoded."""
+    """One page of a listing; keys in listed order, decoded."""
 
     keys: list[str]
     prefixes: list[str]
@@ -82,7 +82,7 @@ class Page:
 
 
 class AskedTarget:
-    """A target that is asked: its connection, and how many requests were sent."""
+    """The connection to a target, with the number of requests sent."""
 
     def __init__(self, document: Mapping[str, Any], protocol: str) -> None:
         self.document = document
@@ -94,10 +94,10 @@ class AskedTarget:
         self._asker = _loadgen.Asker(json.dumps(document))
 
     def ask(self, requests: Sequence[Request], place: str, timeout_s: float) -> list[Reply]:
-        """Send requests at once, each over a connection of its own."""
+        """Send requests concurrently, each over its own connection."""
         self.requests += len(requests)
         texts = [(_text(request, place), request.body) for request in requests]
-        # Before it is known what becomes of them.
+        # Recorded before the result is known.
         self._written |= {
             (place, request.key) for request in requests if request.method in ("PUT", "POST")
         }
@@ -109,7 +109,7 @@ class AskedTarget:
         return replies
 
     def _note_upload(self, request: Request, reply: Reply, place: str) -> None:
-        """Take note of an upload that has begun, or is over."""
+        """Record an upload that has begun, or is over."""
         if request.method == "POST" and "uploads" in request.query:
             if upload := upload_id(reply):
                 self._uploads.add((place, request.key, upload))
@@ -118,7 +118,7 @@ class AskedTarget:
             self._uploads.discard((place, request.key, upload or ""))
 
     def head(self, request: Request, place: str) -> bytes:
-        """Return the head of a request, which the caller sends over a connection of its own."""
+        """Return the head of a request, which the caller sends over its own connection."""
         self.requests += 1
         self._written.add((place, request.key))
         return self._asker.head(_text(request, place), request.body)
@@ -133,9 +133,10 @@ class AskedTarget:
 
 
 class Shared:
-    """What several questions need in one place: the first of them makes it, below its own prefix.
+    """Objects that several questions need in one place; the first question creates them below its
+    prefix.
 
-    What keeps it from being made is raised for each of them.
+    A failure to create them is raised for each of these questions.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -144,7 +145,7 @@ class Shared:
         self._results: dict[Callable[[Store], Any], Future[Any]] = {}
 
     def made(self, make: Callable[["Store"], T], store: "Store") -> tuple["Store", T]:
-        """Return the store below the prefix in which `make` wrote, and what it returned."""
+        """Return the store below the prefix in which `make` wrote, and its result."""
         there = replace(store, prefix=f"{self.prefix}{make.__name__}/")
         with self._lock:
             is_first = make not in self._results
@@ -159,7 +160,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A place on a target in which one question writes below a prefix of its own."""
+    """A place on a target in which one question writes below its own prefix."""
 
     target: AskedTarget
     place: str
@@ -169,13 +170,13 @@ class Store:
     common: Shared
 
     def shared(self, make: Callable[["Store"], T]) -> tuple["Store", T]:
-        """Return what `make` wrote for all questions that need it: the store there, the result."""
+        """Return the result of `make`, shared by all questions that need it, and its store."""
         return self.common.made(make, self)
 
     def together(self, make: Callable[["Store"], T]) -> T | None:
-        """Return what `make` saw for several questions; None where it failed.
+        """Return the result of `make`, shared by several questions; None if it failed.
 
-        Each of them is then to try for itself, for which half of its time is left.
+        Each question then repeats it alone, with half of its time left.
         """
         hurried = replace(self, ends=self.ends - self.limit_s / 2)
         try:
@@ -185,16 +186,16 @@ class Store:
 
     @property
     def root(self) -> "Store":
-        """What lies beside the prefixes of all questions."""
+        """The store above the prefixes of all questions."""
         return replace(self, prefix=self.common.prefix)
 
     @property
     def is_swift(self) -> bool:
-        """Whether it speaks Swift and not S3."""
+        """Whether the protocol is Swift instead of S3."""
         return self.target.protocol == SWIFT
 
     def ask(self, request: Request, *, may_be_denied: bool = False) -> Reply:
-        """Send a request; raise where it is not answered, or is denied."""
+        """Send a request; raise if it gets no response, or is denied."""
         reply = self.target.ask([request], self.place, self.left_s())[0]
         if reply.failure is not None:
             raise UnansweredError(self._why(request, reply.failure))
@@ -203,7 +204,7 @@ class Store:
         return reply
 
     def ask_at_once(self, requests: Sequence[Request]) -> list[Reply]:
-        """Send requests at once; raise where one of them is not answered."""
+        """Send requests concurrently; raise if one of them gets no response."""
         replies = self.target.ask(requests, self.place, self.left_s())
         for request, reply in zip(requests, replies, strict=True):
             if reply.failure == "timeout":
@@ -235,7 +236,7 @@ class Store:
         return self._ask_more(request, more)
 
     def head(self, name: str, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
-        """Ask for the head of an object."""
+        """Request the head of an object."""
         request = Request(method="HEAD", key=self.key(name), headers=headers or {})
         return self._ask_more(request, more)
 
@@ -245,14 +246,14 @@ class Store:
         return self._ask_more(request, more)
 
     def _ask_more(self, request: Request, more: Mapping[str, Any]) -> Reply:
-        """Ask with further fields of the request."""
+        """Send a request with additional fields."""
         fields = {name: value for name, value in more.items() if name != "may_be_denied"}
         return self.ask(replace(request, **fields), may_be_denied=more.get("may_be_denied", False))
 
     def post(
         self, name: str, query: Mapping[str, str | None], body: bytes = b"", **more: Any
     ) -> Reply:
-        """Post to an object, or to the place where there is no name."""
+        """Send a POST to an object, or to the place if there is no name."""
         key = self.key(name) if name else ""
         return self._ask_more(Request(method="POST", key=key, query=query, body=body), more)
 
@@ -265,7 +266,7 @@ class Store:
         delimiter: str | None = None,
         is_encoded: bool = True,
     ) -> Page:
-        """Ask for one page of a listing of what the question wrote; raise where it is none."""
+        """Return one page of a listing of the question's objects; raise if it is invalid."""
         reply = self.ask(self._listing(below, keys_max, after, delimiter, is_encoded))
         must(reply, "list")
         return _swift_page(reply, keys_max) if self.is_swift else _s3_page(reply)
@@ -286,7 +287,7 @@ class Store:
         return Request(method="GET", query=query)
 
     def listed(self, below: str = "") -> list[str]:
-        """Return the names that a listing of what the question wrote shows."""
+        """Return the listed names of the question's objects."""
         return [key.removeprefix(self.prefix) for key in self.page(below=below).keys]
 
     def _why(self, request: Request, failure: str) -> str:
@@ -295,7 +296,7 @@ class Store:
         return f"{request.method}: {failure}"
 
     def left_s(self) -> float:
-        """Return what is left of the question's time; raise if nothing is."""
+        """Return the remaining seconds for the question; raise if there are none."""
         left = self.ends - time.monotonic()
         if left <= 0:
             raise UnansweredError(f"not done within {self.limit_s:g} s")
@@ -320,13 +321,13 @@ def delete_many(store: Store, objects: Sequence[tuple[str, str | None]]) -> Repl
 
 
 def upload_id(reply: Reply) -> str | None:
-    """Return the id of the upload that an answer says was begun."""
+    """Return the id of the started upload from a reply."""
     element = re.search(rb"<UploadId>([^<]+)</UploadId>", reply.body)
     return element[1].decode(errors="replace") if element else None
 
 
 def must(reply: Reply, what: str) -> Reply:
-    """Return a reply that a question needs to be good; raise where it is not."""
+    """Return a reply that must be a success; raise otherwise."""
     if not reply.is_ok:
         raise UnansweredError(f"{what}: {reply.words}")
     return reply
@@ -350,7 +351,7 @@ def _reply(answer: dict[str, Any], body: bytes) -> Reply:
     tls = answer["tls"]
     return Reply(
         status=answer["status"],
-        # Of a header that is sent twice, the first.
+        # If a header is sent twice, the first is used.
         headers=dict(reversed(answer["headers"])),
         body=body,
         failure=answer["failure"],
@@ -375,7 +376,7 @@ def _s3_page(reply: Reply) -> Page:
 
 
 def parse_listing(reply: Reply) -> tuple[ET.Element, Callable[[str], str]]:
-    """Return a listing without namespaces, and what decodes its keys; ValueError if no XML."""
+    """Return a listing without namespaces, and its decoder of keys; ValueError if it is not XML."""
     try:
         root = ET.fromstring(reply.body)
     except ET.ParseError as error:

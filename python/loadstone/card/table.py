@@ -1,4 +1,4 @@
-"""All questions of a card, in the order in which they are shown: to add one, write its row here."""
+"""All questions of a card, in display order: to add one, write its row here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,22 +23,22 @@ from loadstone.card.store import QUESTION_S, Store
 from loadstone.documents.card import CardAnswer
 
 Where = Literal["objects", "versions", "locked", "anywhere"]
-"""A place of objects, one that keeps versions, one that locks objects, or none: what is needed."""
+"""The place that a question needs: for objects, with versions, with locks, or any."""
 IN_TURN: tuple[Where, ...] = ("versions", "locked")
-"""Where questions are asked one after another, since each may change what the place does."""
+"""Places whose questions run one after another, since each may change the place's behaviour."""
 ALONE = "alone"
-"""The turn of questions that none is asked beside: the target may be down meanwhile."""
+"""The turn of questions that run alone: the target may be down meanwhile."""
 S3, SWIFT = ("S3",), ("Swift",)
 BOTH = (*S3, *SWIFT)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question: a statement about the store, and the function that tries whether it holds.
+    """One question: a statement about the store, and the function that tests it.
 
-    `name` stays where the statement is worded anew; a protocol has it once. `means` says what a
-    measurement must know where the statement does not hold. `usual` is the answer of the protocol's
-    documentation; None where any is as good. Questions with the same `turn` are asked one after
+    `name` does not change when the statement is reworded; it is unique in a protocol. `means` says
+    what a false statement implies for measurements. `usual` is the answer in the protocol's
+    documentation; None if any answer is acceptable. Questions with the same `turn` run one after
     another.
     """
 
@@ -152,7 +152,7 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
             HISTORY, where="versions"),
         Question("versions-suspended", "suspended, a put replaces null", versions.suspends,
             HISTORY, where="versions"),
-        # Last of its turn: a store that deletes the bucket has no versions any more.
+        # Last of its turn: a store that deletes the bucket would lose the versions.
         Question("bucket-with-objects-kept", "a bucket with objects is not deleted",
             versions.bucket_stays, "a bucket that is removed takes along what others put into it",
             where="versions"),
@@ -290,4 +290,4 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
     ),
 }
 # fmt: on
-"""By what they are about."""
+"""By subject."""

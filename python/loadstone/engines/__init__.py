@@ -1,6 +1,6 @@
 """Query engines: each reads the tables of a benchmark from a target, in a separate process.
 
-A new engine is a file with a class of the protocol `Engine`, and a line in `ENGINES`.
+To add an engine, write a file with a class of the protocol `Engine`, and a line in `ENGINES`.
 """
 
 import importlib
@@ -15,10 +15,10 @@ from loadstone.errors import InputError, shown
 
 @dataclass(frozen=True, slots=True)
 class EngineEntry:
-    """Where an engine is, and what it needs: its module's class, an import, and our extra.
+    """An engine's class and requirements: an import, and the extra that contains it.
 
-    `setup` is a module whose `check` looks for what else its settings need. An engine that
-    `is_kept` starts too slowly to do so for each query, and keeps nothing of the tables. One
+    `setup` is a module whose `check` looks for further requirements of the settings. An engine that
+    `is_kept` starts too slowly to do so for each query, and caches nothing of the tables. One
     without streams runs the queries of a process one after another.
     """
 
@@ -67,7 +67,7 @@ ENGINES: Mapping[str, EngineEntry] = {
 
 
 def entry_of(name: str) -> EngineEntry:
-    """Return the row of an engine; raise InputError if there is none, or it is not installed."""
+    """Return the entry of an engine; raise InputError if there is none, or it is not installed."""
     entry = ENGINES.get(name)
     if entry is None:
         raise InputError(f"found engine {shown(name)}, allowed: {', '.join(ENGINES)}")
@@ -81,7 +81,7 @@ def entry_of(name: str) -> EngineEntry:
 
 def settings_of(name: str, document: object) -> EngineSettings:
     """Return the settings of an engine from a trial's document; InputError for wrong ones."""
-    # Not on top: the process of an engine has no use for it.
+    # Imported late, because an engine's process does not need it.
     from pydantic import TypeAdapter, ValidationError
 
     from loadstone.documents.mistake import first_mistake
@@ -97,7 +97,7 @@ def settings_of(name: str, document: object) -> EngineSettings:
 
 
 def check_engine(name: str, settings: EngineSettings, *, reads_buckets: bool) -> None:
-    """Raise InputError for what an engine with such settings lacks on this host."""
+    """Raise InputError for requirements of an engine with these settings that this host lacks."""
     setup = entry_of(name).setup
     if setup is not None:
         module = importlib.import_module(f"loadstone.engines.{setup}")
@@ -105,7 +105,7 @@ def check_engine(name: str, settings: EngineSettings, *, reads_buckets: bool) ->
 
 
 def load_engine(name: str, settings: EngineSettings) -> Engine:
-    """Return an engine, not opened yet."""
+    """Return an engine that is not opened yet."""
     entry = entry_of(name)
     make = getattr(importlib.import_module(f"loadstone.engines.{entry.module}"), entry.class_name)
     engine: Engine = make() if settings is None else make(settings)

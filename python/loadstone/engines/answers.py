@@ -1,8 +1,8 @@
 """Compares the answers of two engines, or of an engine and a file.
 
 Numbers agree within 0.01 or a millionth, whichever is larger, because engines round and add up in
-different orders. Texts agree without trailing blanks. Rows may come in another order only if the
-query leaves it open, so rows are compared first as they are, and then sorted.
+different orders. Texts agree without trailing blanks. Only a query without a defined order may
+return rows in another order, so rows are compared first unsorted, and then sorted.
 """
 
 import datetime
@@ -20,7 +20,7 @@ Answer = list[list[Any]]
 
 
 def plain_answer(rows: Sequence[Sequence[Any]]) -> Answer:
-    """Return an answer in values that JSON has."""
+    """Return an answer with values that JSON can represent."""
     return [[_plain_value(value) for value in row] for row in rows]
 
 
@@ -53,7 +53,7 @@ def answer_file(folder: Path, query: str) -> Path:
 
 
 def read_answer_file(path: Path) -> list[list[str]]:
-    """Return the rows of a file as TPC-H's tools have it: a line of names, columns between bars."""
+    """Return the rows of a file in the format of TPC-H's tools: a header, columns between bars."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -68,7 +68,7 @@ def read_answer_file(path: Path) -> list[list[str]]:
 
 
 def like(rows: Sequence[Sequence[str]], answer: Answer) -> Answer:
-    """Return the rows of a file with numbers where an engine's answer has them."""
+    """Convert the rows of a file to numbers where the engine's answer has them."""
     return [
         [_cell(text, _column(answer, number)) for number, text in enumerate(row)] for row in rows
     ]
@@ -91,7 +91,7 @@ def _cell(text: str, model: Any) -> Any:
 
 
 def difference(answer: Answer, expected: Answer) -> str | None:
-    """Return where two answers differ first, in words; None if they agree."""
+    """Describe the first difference of two answers; None if they agree."""
     if len(answer) != len(expected):
         return f"{len(answer)} rows, expected {len(expected)}"
     if _first(answer, expected) is None:
@@ -120,5 +120,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _order(row: Sequence[Any]) -> tuple[str, ...]:
-    # Numbers that differ by a rounding still sort alike by their leading digits.
+    # Numbers that differ by rounding are sorted alike by their leading digits.
     return tuple(f"{value:.4g}" if _is_number(value) else str(value) for value in row)

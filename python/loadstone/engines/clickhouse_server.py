@@ -26,7 +26,7 @@ _COUNTED = ("OSCPUVirtualTimeMicroseconds", "OSReadBytes", "ReadBufferFromS3Byte
 
 
 def check(access: ServerAccess, *, reads_buckets: bool) -> None:
-    """Raise InputError if the server does not answer, or lacks a policy."""
+    """Raise InputError if the server does not respond, or lacks a policy."""
     client = connect(access)
     try:
         policy = access.policy
@@ -44,7 +44,7 @@ def check(access: ServerAccess, *, reads_buckets: bool) -> None:
 
 
 def connect(access: ServerAccess) -> Any:
-    """Return a client; raise InputError with what the server said."""
+    """Return a client; raise InputError with the server's message."""
     import clickhouse_connect
 
     url = urlsplit(access.url)
@@ -71,19 +71,19 @@ def _first_line(error: Exception) -> str:
 
 
 class ClickHouseServer:
-    """One client of a server."""
+    """A client of a server."""
 
     has_processes = False
 
     def __init__(self, access: ServerAccess) -> None:
-        """Take the settings of the campaign."""
+        """Store the campaign's settings."""
         self._access = access
         self._asked: dict[str, Any] = {}
         self._client: Any = None
         self._last: list[str] = []
 
     def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
-        """Connect, with the server's caches of results off."""
+        """Connect, with the server's result caches disabled."""
         self._client = connect(self._access)
         self._client.database = tables.database
         self._asked = {**STANDARD_SQL, **dict.fromkeys(CACHES_OFF, 0), "log_queries": 1}
@@ -94,21 +94,23 @@ class ClickHouseServer:
         return str(self._client.server_version)
 
     def load(self, tables: Tables, source: str) -> None:
-        """Nothing: the place itself writes the tables."""
+        """Do nothing: the place itself writes the tables."""
         raise NotImplementedError
 
     def run(self, query: str) -> list[Row]:
-        """Run a query to its last row."""
+        """Run a query and fetch all rows."""
         return _Client(self._client, self._asked, self._last).run(query)
 
     def beside(self) -> "_Client":
-        """Return a client of its own, whose queries are counted with the others."""
+        """Return a separate client, whose queries are counted with the others."""
         client = connect(self._access)
         client.database = self._client.database
         return _Client(client, self._asked, self._last)
 
     def account(self) -> EngineUse:
-        """Return what queries since the last call used; empty if the server's log lacks some."""
+        """Return the resources of queries since the last call; empty if the server's log lacks
+        some.
+        """
         names = ", ".join(f"sum(ProfileEvents['{name}'])" for name in _COUNTED)
         asked, self._last[:] = ", ".join(f"'{identifier}'" for identifier in self._last), []
         try:
@@ -132,7 +134,7 @@ class ClickHouseServer:
 
 @dataclass(frozen=True, slots=True)
 class _Client:
-    """A connection; `asked` takes the number of each of its queries, as the log has them."""
+    """A connection; `asked` collects the ids of its queries, as in the server's log."""
 
     client: Any
     settings: Mapping[str, Any]
@@ -148,10 +150,10 @@ class _Client:
 
 
 class DatabasePlace(TablePlace):
-    """A database of the server, which is ours by the mark in a table of it."""
+    """A database of the server, owned by loadstone if one of its tables holds our mark."""
 
     def __init__(self, access: ServerAccess, name: str, partitions: int) -> None:
-        """Take how the server is reached, and the name of the database."""
+        """Store the access to the server, and the name of the database."""
         self.database = name
         self.name = f"{access.url}/{name}"
         self._policy = access.policy
@@ -198,21 +200,21 @@ class DatabasePlace(TablePlace):
         return read_mark(str(rows[0][0]), self.name) if rows else None
 
     def _comment(self) -> str | None:
-        """Return the comment of the database; None where there is none of the name."""
+        """Return the comment of the database; None if it does not exist."""
         rows = self._rows(
             "look for it", f"SELECT comment FROM system.databases WHERE name = '{self.database}'"
         )
         return str(rows[0][0]) if rows else None
 
     def begin(self, mark: Mark) -> None:
-        """Make the database and its mark; what an earlier try of this run left is dropped.
+        """Create the database and its mark; drop what an earlier attempt of this run left.
 
-        A database is made together with its comment: after a stop, one without tables still shows
-        that it is ours.
+        A database gets its comment when it is created, so that after an interruption, one without
+        tables is still recognised as ours.
         """
         comment = self._comment()
         if comment is None:
-            # Not IF NOT EXISTS: another's, made since it was looked for, is not taken.
+            # Without IF NOT EXISTS, so that a foreign one created meanwhile is not taken over.
             self._do("make it", f"CREATE DATABASE `{self.database}` COMMENT '{_MADE_BY_US}'")
         elif comment != _MADE_BY_US:
             raise TargetError(
@@ -230,7 +232,7 @@ class DatabasePlace(TablePlace):
         self.complete(mark)
 
     def write(self, name: str, source: Path) -> None:
-        """Insert a file into its table, made by the file's own columns."""
+        """Insert a file into its table, created from the file's own columns."""
         from pyarrow import parquet
 
         table = name.split("/")[0].partition(".")[0]
@@ -253,7 +255,7 @@ class DatabasePlace(TablePlace):
             raise TargetError(f"{self.name}: write {name}: {_first_line(error)}") from error
 
     def complete(self, mark: Mark) -> None:
-        """Insert the mark again, after the ones before."""
+        """Insert the mark again, after the earlier ones."""
         text = json.dumps(json.loads(mark.text()))
         count = f"(SELECT count() FROM {self._table(_MARK_TABLE)})"
         quoted = text.replace("\\", "\\\\").replace("'", "\\'")
@@ -262,13 +264,13 @@ class DatabasePlace(TablePlace):
         )
 
     def remove(self, mark: Mark) -> list[str]:
-        """Drop the mark's tables, and the database if nothing else is in it."""
+        """Drop the mark's tables, and the database if it contains nothing else."""
         there = self._tables()
         for name in sorted({file.table for file in mark.files} & set(there)):
             self._do(f"drop {name}", f"DROP TABLE {self._table(name)} SYNC")
         left = [name for name in self._tables() if name != _MARK_TABLE]
         if self._comment() != _MADE_BY_US:
-            # Of an earlier version of loadstone, or made anew by another user.
+            # From an earlier version of loadstone, or created again by another user.
             return [*left, "the database itself"]
         if not left:
             self._do("drop the mark", f"DROP TABLE {self._table(_MARK_TABLE)} SYNC")
@@ -276,7 +278,7 @@ class DatabasePlace(TablePlace):
         return left
 
     def evict(self) -> None:
-        """Empty the server's own caches; its hosts' page caches are beyond a client."""
+        """Clear the server's own caches; a client cannot clear its hosts' page caches."""
         for cache in _CACHES:
             self._do(f"empty its {cache.lower()}", f"SYSTEM DROP {cache}")
 
@@ -301,12 +303,12 @@ SORTED_BY: dict[str, str] = {
 NEVER_SPLIT = ("nation", "region")
 CACHES_OFF = ("use_query_condition_cache", "use_parquet_metadata_cache", "use_query_cache")
 STANDARD_SQL = {"join_use_nulls": 1, "aggregate_functions_null_for_empty": 1}
-"""Standard results of outer joins and empty sums: otherwise Q13 lacks a row, Q17 may be 0."""
+"""Standard results of outer joins and empty sums: otherwise Q13 lacks a row, and Q17 may be 0."""
 _ARROW = {"output_format_arrow_string_as_string": 1, "output_format_arrow_date_as_uint16": 0}
 
 
-# chdb is ClickHouse as a library of one process. All data of a session lies below one directory,
-# so a directory on another file system is another storage.
+# chdb is ClickHouse as an in-process library. All data of a session is below one directory, so a
+# directory on another file system is a different storage.
 class ClickHouse:
     """One session of chdb."""
 
@@ -317,7 +319,7 @@ class ClickHouse:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
-        """Open the tables that lie in the directory, or make a view of each Parquet file."""
+        """Open the tables in the directory, or create a view of each Parquet file."""
         version = self._begin(tables.directory if tables.format == "mergetree" else None)
         settings = {**STANDARD_SQL, **dict.fromkeys(CACHES_OFF, 0)}
         if threads is not None:
@@ -332,7 +334,7 @@ class ClickHouse:
         return version
 
     def load(self, tables: Tables, source: str) -> None:
-        """Write MergeTree, the large tables in so many partitions by a hash of their key."""
+        """Write MergeTree, the large tables in partitions by a hash of their key."""
         self._begin(tables.directory)
         for name, files in tables.files.items():
             key = SORTED_BY[name]
@@ -342,7 +344,7 @@ class ClickHouse:
             paths = _glob([f"{source}/{file}" for file in files])
             self._session.query(
                 f"CREATE TABLE {name} ENGINE = MergeTree {split} ORDER BY ({key}) "
-                # A key must not be nullable, and no column of these tables is.
+                # Keys must not be nullable, and no column of these tables is.
                 f"AS SELECT * FROM file({_text(paths)}, Parquet) "
                 "SETTINGS schema_inference_make_columns_nullable = 0"
             )
@@ -359,7 +361,7 @@ class ClickHouse:
         return str(chdb.engine_version)
 
     def run(self, query: str) -> list[Row]:
-        """Run a query to its last row."""
+        """Run a query and fetch all rows."""
         import pyarrow as pa
 
         arrow = self._session.query(query, "Arrow").bytes()
@@ -367,14 +369,14 @@ class ClickHouse:
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
     def beside(self) -> "ClickHouse":
-        """Nothing: chdb runs the queries of a process one after another."""
+        """Raise an error: chdb runs the queries of a process one after another."""
         raise NotImplementedError
 
     def account(self) -> None:
-        """Nothing: all that it uses is used by this process."""
+        """Return None: this process's resources are all that it uses."""
 
     def close(self) -> None:
-        """Close the session, which writes what it still holds."""
+        """Close the session, which flushes pending writes."""
         if self._session is not None:
             self._session.close()
         if self._folder is not None:
@@ -394,7 +396,7 @@ def _source(tables: Tables, name: str) -> str:
 def _glob(paths: Sequence[str]) -> str:
     if len(paths) == 1:
         return paths[0]
-    # All files of a table lie in one folder, and only what follows it may be a choice.
+    # All files of a table are in one folder; alternatives are only possible in the file's name.
     folder = paths[0].rpartition("/")[0]
     return f"{folder}/{{{','.join(path.rpartition('/')[2] for path in paths)}}}"
 

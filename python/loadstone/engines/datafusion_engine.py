@@ -28,17 +28,17 @@ class DataFusion:
             session.register_object_store(f"s3://{tables.bucket.name}/", _store(tables), None)
         for name, files in tables.files.items():
             paths = tables.urls(name) if tables.bucket is not None else tables.paths(name)
-            # A table of several files is their folder.
+            # A table with several files is given as their folder.
             path = paths[0] if len(files) == 1 else paths[0].rpartition("/")[0] + "/"
             session.register_parquet(name, path)
         return str(datafusion.__version__)
 
     def load(self, tables: Tables, source: str) -> None:
-        """Nothing is kept in a format of its own."""
+        """Do nothing: DataFusion has no format of its own."""
         raise NotImplementedError
 
     def run(self, query: str) -> list[Row]:
-        """Run a query to its last row."""
+        """Run a query and fetch all rows."""
         rows: list[Row] = []
         for batch in self._session.sql(query).collect():
             columns = [column.to_pylist() for column in batch.columns]
@@ -50,10 +50,10 @@ class DataFusion:
         return self
 
     def account(self) -> None:
-        """Nothing: all that it uses is used by this process."""
+        """Return None: this process's resources are all that it uses."""
 
     def close(self) -> None:
-        """Let go of the session."""
+        """Release the session."""
         self._session = None
 
 

@@ -22,7 +22,7 @@ class DuckDb:
             connection.execute(f"SET threads = {threads}")
         if memory_bytes is not None:
             connection.execute(f"SET memory_limit = '{memory_bytes} bytes'")
-        # With its file cache the next query would read nothing.
+        # With the file cache the next query would read nothing from storage.
         for cache in ("enable_external_file_cache", "enable_object_cache"):
             try:
                 connection.execute(f"SET {cache} = false")
@@ -34,11 +34,11 @@ class DuckDb:
         return str(duckdb.__version__)
 
     def load(self, tables: Tables, source: str) -> None:
-        """Nothing is kept in a format of its own."""
+        """Do nothing: tables stay Parquet."""
         raise NotImplementedError
 
     def run(self, query: str) -> list[Row]:
-        """Run a query to its last row."""
+        """Run a query and fetch all rows."""
         rows: list[Row] = self._connection.execute(query).fetchall()
         return rows
 
@@ -49,7 +49,7 @@ class DuckDb:
         return other
 
     def account(self) -> None:
-        """Nothing: all that it uses is used by this process."""
+        """Return None: this process's resources are all that it uses."""
 
     def close(self) -> None:
         """Close the connection."""

@@ -9,7 +9,7 @@ Row = Sequence[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """Address and credentials of a bucket."""
+    """The address and credentials of a bucket."""
 
     name: str
     endpoint: str
@@ -20,15 +20,15 @@ class Bucket:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is reached without TLS."""
+        """Whether it is accessed without TLS."""
         return self.endpoint.startswith("http://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """Where the tables of a benchmark are: below a directory, in a bucket, or in a database.
+    """The place of a benchmark's tables: a directory, a bucket, or a database.
 
-    `files` are the paths of each table's files below it, for tables kept as Parquet.
+    `files` are the relative paths of each table's files, for tables in Parquet.
     """
 
     format: str
@@ -50,7 +50,7 @@ class Tables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineUse:
-    """Resources that an engine used; None where they are not known."""
+    """Resources that an engine used; None where unknown."""
 
     cpu_ns: int | None = None
     read_bytes: int | None = None
@@ -64,7 +64,7 @@ class EngineUse:
 
 
 class GoneError(Exception):
-    """The program behind an engine has ended: its process cannot be used any more."""
+    """The program behind an engine has exited, so its process cannot be used any more."""
 
 
 class Asked(Protocol):
@@ -75,19 +75,19 @@ class Asked(Protocol):
 
 
 class Engine(Protocol):
-    """One engine in its own process. An error of the engine is any exception it raises.
+    """An engine in its own process. It may raise any exception.
 
-    After a GoneError its process ends, and another one goes on.
+    After a GoneError its process exits, and another one continues.
 
-    One that `has_processes` does its work in others, which it starts in the same session.
+    An engine that `has_processes` works in child processes, in the same session.
     """
 
     has_processes: bool
 
     def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
-        """Make the tables known, with the engine's caches of data and results off.
+        """Open the tables, with the engine's caches of data and results disabled.
 
-        Return the engine's version. An engine that is kept is given its next tables by this, too.
+        Returns the engine's version. An engine that is kept gets further tables by this, too.
         """
 
     def load(self, tables: Tables, source: str) -> None:
@@ -97,21 +97,22 @@ class Engine(Protocol):
         """Return all rows of a query's answer."""
 
     def beside(self) -> Asked:
-        """Return what runs queries of the same open tables in another thread, at the same time."""
+        """Return an object that runs queries on the same open tables in another thread."""
 
     def account(self) -> EngineUse | None:
-        """Return what the engine counted of its last queries, where this process cannot see it.
+        """Return the engine's own counters for its last queries, if this process cannot measure
+        them.
 
-        It replaces what was seen: what this host's memory did says nothing of work elsewhere.
+        They replace the measured values: this host's memory use says nothing about work elsewhere.
         """
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
-    """Where Spark runs, libraries for it, and settings of Spark's own."""
+    """Where Spark runs, additional libraries, and Spark's own settings."""
 
     master: str | None = None
     jars: str | None = None

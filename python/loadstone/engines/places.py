@@ -49,7 +49,7 @@ class TablePlace(ABC):
 
     @abstractmethod
     def mark(self) -> Mark | None:
-        """Return the mark, or None where nothing is; raise TargetError where others' data is."""
+        """Return the mark; None if nothing exists; raise TargetError if the data is foreign."""
 
     @abstractmethod
     def begin(self, mark: Mark) -> None:
@@ -57,32 +57,32 @@ class TablePlace(ABC):
 
     @abstractmethod
     def write(self, name: str, source: Path) -> None:
-        """Write one file, so that it is on the storage when this returns."""
+        """Write one file; it is on the storage when this returns."""
 
     def holds(self, file: TableFile) -> bool:
-        """Tell whether a file lies here whole, by its hash, and on the storage.
+        """Tell whether a file is complete and on the storage, by its hash.
 
-        Places that cannot tell a file's own bytes from others' say no.
+        Places that cannot read back a file's own bytes return False.
         """
         return False
 
     @abstractmethod
     def complete(self, mark: Mark) -> None:
-        """Replace the mark by one that says that all is there."""
+        """Replace the mark by one for complete tables."""
 
     @abstractmethod
     def remove(self, mark: Mark) -> list[str]:
-        """Delete what the mark lists, and the place; return what is left there of others."""
+        """Delete the files in the mark, and the place; return foreign files that remain."""
 
     def evict(self) -> None:  # noqa: B027 - where there is no cache, there is nothing to do
-        """Take the place's data out of this host's page cache."""
+        """Remove the place's data from this host's page cache."""
 
     def filesystem(self) -> str | None:
-        """Return the type of the file system that really holds it, where it is one."""
+        """Return the type of the underlying file system, if it is one."""
         return None
 
     def volume(self) -> str | None:
-        """Return what a place of the same name may lie on no more later; None for a bucket."""
+        """Return an identity of the storage, to detect a later change; None for a bucket."""
         return None
 
 
@@ -90,14 +90,14 @@ class DirectoryPlace(TablePlace):
     """A directory below the path of a target."""
 
     def __init__(self, parent: str, name: str) -> None:
-        """Take the target's path, and the directory's name below it."""
+        """Store the target's path, and the directory's name below it."""
         self._parent = Path(parent)
         self._path = self._parent / name
         self.name = str(self._path)
         self.directory = str(self._path)
 
     def mark(self) -> Mark | None:
-        """Read the mark of a directory that is ours: of our user, and no link."""
+        """Read the mark of a directory that is ours: owned by our user, and not a link."""
         try:
             status = self._path.lstat()
         except FileNotFoundError:
@@ -111,7 +111,7 @@ class DirectoryPlace(TablePlace):
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         except OSError as error:
             if not any(self._path.iterdir()):
-                return None  # made, and stopped before the mark
+                return None  # interrupted between the directory and its mark
             raise self._refused(f"it has no {MARK} ({error.strerror})") from error
         with os.fdopen(descriptor, encoding="utf-8") as file:
             return read_mark(file.read(), self.name)
@@ -131,7 +131,7 @@ class DirectoryPlace(TablePlace):
         )
 
     def begin(self, mark: Mark) -> None:
-        """Make the directory, private to this user."""
+        """Create the directory, private to this user."""
         if not self._parent.is_dir():
             raise TargetError(
                 f'no directory "{self._parent}"',
@@ -145,7 +145,7 @@ class DirectoryPlace(TablePlace):
         self.complete(mark)
 
     def write(self, name: str, source: Path) -> None:
-        """Write a file and have the kernel put it on the device."""
+        """Write a file and sync it."""
         path = self._path / name
         path.parent.mkdir(exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
@@ -159,7 +159,7 @@ class DirectoryPlace(TablePlace):
             raise _unwritten(path, error) from error
 
     def holds(self, file: TableFile) -> bool:
-        """Read a file again; what the run that stopped left to the kernel is put on the device."""
+        """Read a file again, and sync data that an interrupted run left to the kernel."""
         try:
             descriptor = os.open(self._path / file.name, os.O_RDONLY | os.O_NOFOLLOW)
         except OSError:
@@ -176,7 +176,7 @@ class DirectoryPlace(TablePlace):
         return is_same
 
     def complete(self, mark: Mark) -> None:
-        """Write the mark beside the old one, and put it in its place."""
+        """Write the mark next to the old one, and replace it."""
         fresh = self._path / f"{MARK}.new"
         try:
             with fresh.open("w", encoding="utf-8") as file:
@@ -188,7 +188,7 @@ class DirectoryPlace(TablePlace):
             raise _unwritten(fresh, error) from error
 
     def remove(self, mark: Mark) -> list[str]:
-        """Delete the files of the mark and what an engine made of them."""
+        """Delete the files of the mark and an engine's own tables."""
         shutil.rmtree(self._path / OWN_FORMAT, ignore_errors=True)
         for file in mark.files:
             (self._path / file.name).unlink(missing_ok=True)
@@ -202,7 +202,7 @@ class DirectoryPlace(TablePlace):
         return left
 
     def evict(self) -> None:
-        """Ask the kernel to forget each file; what is dirty is written first."""
+        """Sync each file, then ask the kernel to drop its cached pages."""
         for path in self._path.rglob("*"):
             if path.is_symlink() or not path.is_file():
                 continue
@@ -214,7 +214,7 @@ class DirectoryPlace(TablePlace):
                 os.close(descriptor)
 
     def filesystem(self) -> str | None:
-        """Return the type of the mount that the path is on."""
+        """Return the type of the mount that contains the path."""
         with suppress(OSError):
             mount = mount_of(str(self._parent))
             return mount.kind if mount is not None else None
@@ -225,7 +225,7 @@ class BucketPlace(TablePlace):
     """A bucket of an S3 target."""
 
     def __init__(self, bucket: Bucket) -> None:
-        """Take how the bucket is reached."""
+        """Store the access to the bucket."""
         from pyarrow import fs
 
         scheme, _, address = bucket.endpoint.partition("://")
@@ -288,7 +288,7 @@ class BucketPlace(TablePlace):
             return str(stream.read().decode())
 
     def begin(self, mark: Mark) -> None:
-        """Make the bucket, and write the mark first."""
+        """Create the bucket, and write the mark first."""
         assert self.bucket is not None, "it is made with one"
         name = self.bucket.name
         self._asked("make it", lambda: self._files.create_dir(name, recursive=False))
@@ -305,7 +305,7 @@ class BucketPlace(TablePlace):
         self._asked(f"write {name}", put)
 
     def holds(self, file: TableFile) -> bool:
-        """Get an object again; one of another size is not asked for."""
+        """Read an object again, unless its size differs."""
         from pyarrow import fs
 
         path = self._path(file.name)
@@ -332,7 +332,7 @@ class BucketPlace(TablePlace):
         self._asked("write the mark", put)
 
     def remove(self, mark: Mark) -> list[str]:
-        """Delete the objects of the mark, and the bucket if nothing else is in it."""
+        """Delete the objects of the mark, and the bucket if it contains nothing else."""
         assert self.bucket is not None, "it is made with one"
         there = self._names() or []
         ours = {file.name for file in mark.files}
@@ -348,10 +348,10 @@ class BucketPlace(TablePlace):
 
 @contextmanager
 def _without_trailers() -> Iterator[None]:
-    """Make clients created meanwhile send plain bodies, unless the user chose otherwise.
+    """Make new clients send plain bodies, unless the user chose otherwise.
 
-    By default the AWS SDK sends a checksum behind each body, in chunks. versitygw leaves bytes of
-    that on the connection, and takes them for the begin of the next request (HTTP 400).
+    By default the AWS SDK sends a checksum after each body, in chunks. versitygw leaves bytes of
+    that on the connection, and parses them as the next request (HTTP 400).
     """
     name = "AWS_REQUEST_CHECKSUM_CALCULATION"
     if name in os.environ:

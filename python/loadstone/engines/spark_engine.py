@@ -33,19 +33,19 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n%ex{2}
 
 
 class Spark:
-    """One application of Spark."""
+    """A Spark application."""
 
     has_processes = True
 
     def __init__(self, options: SparkOptions) -> None:
-        """Take where it runs, libraries for it, and settings of Spark's own."""
+        """Store where Spark runs, additional libraries, and Spark's own settings."""
         self._options = options
         self._session: Any = None
         self._cluster: Cluster | None = None
         self._cpu_ns = 0
 
     def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
-        """Make each table known, after the application was started by the first call."""
+        """Open each table; the first call also starts the application."""
         if self._session is None:
             self._begin(threads, memory_bytes)
         if tables.bucket is not None:
@@ -67,7 +67,7 @@ class Spark:
             settings |= {"spark.master": self._cluster.master, **self._cluster.settings}
         settings |= self._options.conf
         self._session = _start(scratch, settings, on_loopback=self._cluster is not None)
-        # Executors start with the first task, which no query should wait for.
+        # Executors start with the first task, which must not delay a query.
         self._session.range(1).collect()
 
     def _settings(
@@ -97,11 +97,11 @@ class Spark:
         return settings
 
     def load(self, tables: Tables, source: str) -> None:
-        """Nothing is kept in a format of its own."""
+        """Do nothing: tables stay Parquet."""
         raise NotImplementedError
 
     def run(self, query: str) -> list[Row]:
-        """Run a query to its last row."""
+        """Run a query and fetch all rows."""
         try:
             rows: list[Row] = self._session.sql(query).collect()
         except Exception as error:
@@ -111,7 +111,7 @@ class Spark:
         return rows
 
     def _is_gone(self) -> bool:
-        """Tell whether the application, or Java itself, ended beneath the session."""
+        """Tell whether the application, or Java itself, has ended."""
         context = self._session.sparkContext
         java = context._gateway.proc
         if java is not None and java.poll() is not None:
@@ -126,10 +126,10 @@ class Spark:
         return self
 
     def account(self) -> EngineUse | None:
-        """Return what the tasks of a given cluster used since this was asked last.
+        """Return the resources that the tasks of a given cluster used since the last call.
 
-        What they read is not told: Spark's own count leaves out what libraries read in threads of
-        their own, which is most of a Parquet file.
+        Bytes read are left out: Spark's own count omits the reads of libraries in their own
+        threads, which is most of a Parquet file.
         """
         if self._options.master is None:
             return None
@@ -146,7 +146,7 @@ class Spark:
         return sum(stages.apply(number).executorCpuTime() for number in range(stages.size()))
 
     def close(self) -> None:
-        """Stop the application, and the cluster that was made for it."""
+        """Stop the application, and the cluster that was started for it."""
         if self._session is not None:
             self._session.stop()
         if self._cluster is not None:
@@ -154,7 +154,7 @@ class Spark:
 
 
 def _start(scratch: Path, settings: Mapping[str, str], *, on_loopback: bool) -> Any:
-    """Start Java with its settings in a file, as every user reads its command line."""
+    """Start Java with its settings in a file, as every user can read its command line."""
     write_properties(scratch / "spark-defaults.conf", settings)
     (scratch / "log4j2.properties").write_text(_QUIET, encoding="utf-8")
     os.environ["SPARK_HOME"] = str(spark_home())
@@ -184,7 +184,7 @@ def _bucket_settings(bucket: Bucket) -> dict[str, str]:
         "endpoint.region": bucket.region,
         "path.style.access": "true",
         "connection.ssl.enabled": str(not bucket.is_plain).lower(),
-        # S3A's own default keeps whole files in memory from one query to the next.
+        # S3A's default would cache whole files in memory from one query to the next.
         "input.stream.type": "classic",
         "aws.credentials.provider": f"org.apache.hadoop.fs.s3a.{provider}",
         **keys,
@@ -200,13 +200,13 @@ SAID_MAX = 600
 EXECUTOR_MEMORY = 1 << 30
 """Spark's own default for an executor."""
 _DAEMON = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Master and worker only keep accounts; what runs queries has Java's own settings."""
+"""Master and worker only manage executors, which have Java settings of their own."""
 
 
-# A cluster that is not given is made: a master and a worker on loopback, which end with the
-# process that started them, however that ends.
+# Without a given cluster, a master and a worker are started on loopback; they end with this
+# process, however it ends.
 def check(options: SparkOptions, *, reads_buckets: bool) -> None:
-    """Raise InputError for what is missing before Spark can start."""
+    """Raise InputError for missing requirements of Spark."""
     java = find_java()
     if java is None:
         raise InputError(
@@ -228,7 +228,7 @@ def check(options: SparkOptions, *, reads_buckets: bool) -> None:
 
 
 def find_java() -> Path | None:
-    """Return the program java: that of JAVA_HOME, or the one on PATH."""
+    """Return the path of java: from JAVA_HOME, or from PATH."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     return Path(java) if java and os.access(java, os.X_OK) else None
@@ -246,7 +246,7 @@ def _ask_version(java: Path) -> int | None:
 
 
 def spark_home() -> Path:
-    """Return the folder of the package, which is a whole Spark."""
+    """Return the folder of the pyspark package, which contains a whole Spark."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None, "looked for before"
     return Path(str(spec.origin)).parent
@@ -272,7 +272,7 @@ def _jars(folder: str | None) -> list[Path]:
 
 
 def jars_in(folder: str) -> list[Path]:
-    """Return the libraries of a folder."""
+    """Return the libraries in a folder."""
     return sorted(Path(folder).glob("*.jar"))
 
 
@@ -327,7 +327,7 @@ class Cluster:
         options += ["--properties-file", str(properties)]
         deadline = time.monotonic() + START_MAX_S
         self.master = self._start("master.Master", options, r"at (spark://[0-9.]+:\d+)", deadline)
-        # An executor waits forever if the worker offers less than it asks for.
+        # An executor waits forever if the worker offers less than it requests.
         offer = ["--cores", str(cores), "--memory", f"{-(-memory_bytes >> 20)}m"]
         offer += ["--work-dir", str(scratch / "work"), self.master]
         self._start("worker.Worker", [*options, *offer], r"registered with master (\S+)", deadline)
@@ -361,7 +361,7 @@ class Cluster:
         raise RuntimeError(f"Spark's {name} did not start: {text.strip()[-SAID_MAX:]}")
 
     def close(self) -> None:
-        """End both."""
+        """Stop both."""
         for process in self._processes:
             process.kill()
             process.wait()
@@ -373,7 +373,7 @@ def temporary_in(scratch: Path) -> str:
 
 
 def write_properties(path: Path, values: Mapping[str, str]) -> None:
-    """Write settings where only this user reads them: on a command line, all users do."""
+    """Write settings to a file that only this user can read, unlike a command line."""
     lines = [f"{name} {_escaped(value)}\n" for name, value in values.items()]
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.writelines(lines)

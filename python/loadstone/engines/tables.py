@@ -31,10 +31,10 @@ TABLES: Sequence[str] = (
 )
 
 BYTES_PER_SCALE = 400_000_000
-"""Size of the tables as Parquet at scale 1, rounded up: 345 MB were measured."""
+"""Size of the tables as Parquet at scale 1 in bytes, rounded up: 345 MB were measured."""
 
 _FRACTION_AT_SCALE_1 = 0.0001
-"""A constant of Q11, which shrinks as the scale grows (TPC-H specification, 2.4.11.3)."""
+"""A constant of Q11, which decreases with the scale (TPC-H specification, 2.4.11.3)."""
 
 
 def text_of(query: str, scale: float) -> str:
@@ -51,7 +51,7 @@ PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFile:
-    """A file of a table below its folder."""
+    """A file of a table."""
 
     table: str
     name: str
@@ -61,7 +61,7 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Contents of a place, and the run that wrote it; not `is_complete` during the write."""
+    """The contents of a place, and the run that wrote it; not `is_complete` during the write."""
 
     run: str
     benchmark: str
@@ -72,18 +72,18 @@ class Mark:
     files: tuple[TableFile, ...]
 
     def holds(self, other: "Mark") -> bool:
-        """Tell whether the same tables lie here as in another place, all of them."""
+        """Tell whether this place has all tables of another one."""
         same = (self.benchmark, self.scale, self.format, self.partitions, self.files)
         theirs = (other.benchmark, other.scale, other.format, other.partitions, other.files)
         return self.is_complete and same == theirs
 
     def text(self) -> str:
-        """Return the mark as its file has it."""
+        """Return the mark in its file format."""
         return json.dumps({"loadstone_data": MARK_FORMAT, **asdict(self)}, indent=1) + "\n"
 
 
 def read_mark(text: str, place: str) -> Mark:
-    """Return what a mark's file says; raise TargetError if loadstone did not write it."""
+    """Parse a mark's file; raise TargetError if loadstone did not write it."""
     try:
         fields = json.loads(text)
         if fields.pop("loadstone_data") != MARK_FORMAT:
@@ -101,7 +101,7 @@ def read_mark(text: str, place: str) -> Mark:
 
 
 def is_ours(name: str) -> bool:
-    """Tell whether a file's name is one that `generate` gives: nothing outside of its place."""
+    """Tell whether `generate` could have made this file name, so that it stays within its place."""
     parts = name.split("/")
     return len(parts) <= 2 and parts[0].partition(".")[0] in TABLES and ".." not in parts
 
@@ -115,28 +115,28 @@ def files_by_table(files: Sequence[TableFile]) -> dict[str, list[str]]:
 
 
 def cache_folder() -> Path:
-    """Return where generated tables are kept by default."""
+    """Return the default folder of generated tables."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else in_home(".cache")) / "loadstone" / "tables"
 
 
 def folder_name(benchmark: str, scale: float, partitions: int) -> str:
-    """Return what tables are called where they are kept."""
+    """Return the name of the folder for generated tables."""
     return f"{benchmark}-{scale:g}-{partitions}".replace(".", "_")
 
 
 def needed_bytes(scale: float) -> int:
-    """Return the room that one set of tables takes as Parquet, rounded up."""
+    """Return the size of one set of tables as Parquet in bytes, rounded up."""
     return round(scale * BYTES_PER_SCALE) + (4 << 20)
 
 
 def generate(
     cache: Path, benchmark: str, scale: float, partitions: int, tick: Callable[[], bool]
 ) -> tuple[Path, tuple[TableFile, ...]]:
-    """Return the folder of the tables, made if it is not there yet, and its files with hashes.
+    """Return the folder of the tables, generating them if absent, and its files with hashes.
 
-    `tick` is called while the generator runs, and stops it by returning false. A folder whose files
-    are not those it lists is refused; one that was left half made is made anew.
+    `tick` is called while the generator runs, and stops it by returning False. A folder whose files
+    differ from its list is refused; an incomplete one is generated again.
     """
     folder = cache / folder_name(benchmark, scale, partitions)
     listing = folder / MARK
@@ -166,7 +166,7 @@ def generate(
 
 
 def _run_generator(folder: Path, scale: float, partitions: int, tick: Callable[[], bool]) -> None:
-    # The program lies beside the interpreter, which need not be on PATH.
+    # The program is next to the interpreter, which need not be on PATH.
     program = shutil.which("tpchgen-cli", path=Path(sys.executable).parent) or shutil.which(
         "tpchgen-cli"
     )
@@ -212,7 +212,7 @@ def hash_of(path: Path) -> str:
 
 
 def pieces(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file, a MiB at a time."""
+    """Yield the bytes of a file in pieces of 1 MiB."""
     with path.open("rb") as file:
         while piece := file.read(PIECE):
             yield piece

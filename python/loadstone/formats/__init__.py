@@ -1,5 +1,5 @@
-"""Readers of the output of other programs, for importers and ceilings.
+"""Parsers of other programs' output, for importers and ceilings.
 
-What a file does not state stays absent. Readers check a file against itself and refuse a truncated
-one.
+Values that a file does not state stay absent. Parsers check a file for consistency and refuse a
+truncated one.
 """

@@ -1,9 +1,9 @@
 """fio: one JSON document per invocation; json+ adds the whole distribution of latencies.
 
-fio keeps totals per job, so that a trial has no seconds: all its requests count at the end. Latency
-is fio's completion latency (clat), or its total latency (lat) if a job only has percentiles of that
-(`lat_percentiles`, `disable_clat`). `fio_direction` tells units by names, which depend on the
-version.
+fio keeps totals per job, so a trial has no seconds: all its requests are counted at the end.
+Latency is fio's completion latency (clat), or its total latency (lat) if a job only has percentiles
+of that (`lat_percentiles`, `disable_clat`). `fio_direction` determines units from names, which
+depend on the version.
 """
 
 import re
@@ -50,7 +50,9 @@ ALL_CLIENTS = "All clients"
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
-    """Read documents of fio; jobs of one name and group are a trial, whose directions are a mix."""
+    """Read documents of fio; jobs of one name and group are a trial, with their directions as a
+    mix.
+    """
     files = []
     version = None
     notes: list[str] = []
@@ -69,7 +71,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
 
 
 class JobOptions(TypedDict, total=False):
-    """The options of a job that are read; fio writes numbers as text."""
+    """The used options of a job; fio writes numbers as text."""
 
     __pydantic_config__ = ConfigDict(coerce_numbers_to_str=True)  # type: ignore[misc]
 
@@ -129,7 +131,7 @@ def read_jobs(path: Path, hints: Hints) -> tuple[str, list[FioJob]]:
     groups: dict[tuple[str, int | None], list[JsonNode]] = {}
     for entry in entries.items():
         name = str(entry.at("jobname").value)
-        # Skips the sum over all hosts, which is listed beside them.
+        # Skips the sum over all hosts, which is listed next to them.
         if name != ALL_CLIENTS or entry.find("hostname") is None:
             group = entry.find("groupid")
             number = group.whole() if group is not None else None
@@ -155,7 +157,9 @@ def _refuse_error(entry: JsonNode, name: str) -> None:
 
 
 def _ended_ns(document: JsonNode) -> int | None:
-    """Return when the report was written: to the second until 2.12, and absent until 2.2.5."""
+    """Return when the report was written, in Unix nanoseconds; whole seconds until 2.12, None until
+    2.2.5.
+    """
     stamp = document.find("timestamp_ms")
     if stamp is not None:
         return stamp.whole(largest=LARGEST // NS_PER_MS) * NS_PER_MS
@@ -169,7 +173,7 @@ def _directions(entry: JsonNode) -> list[tuple[str, JsonNode]]:
         (name, node) for name in DIRECTIONS if (node := entry.find(name)) and _has_done(node)
     ]
     unified = entry.find(UNIFIED)
-    # `unified_rw_reporting=both` writes the sum beside its parts.
+    # `unified_rw_reporting=both` writes the sum in addition to its parts.
     return directions or [(UNIFIED, unified)] if unified and _has_done(unified) else directions
 
 
@@ -238,9 +242,9 @@ def _job(
 
 
 def _count_jobs(options: JobOptions | None, entries: int) -> int | None:
-    """Return the number of jobs behind one entry; None if the file does not state it.
+    """Return the number of jobs in one entry; None if the file does not state it.
 
-    Jobs that are not reported as a group have an entry each; a single entry may be of several.
+    Jobs that are not reported as a group have an entry each; a single entry may contain several.
     """
     if entries > 1 and not (options or {}).get("group_reporting"):
         return 1
@@ -316,12 +320,12 @@ def _counts_failures(entry: JsonNode, options: JobOptions, failures: int, direct
 
 
 def _depth(entry: JsonNode, options: JobOptions) -> int | None:
-    """Return the requests that one job has in flight, as configured or as measured by fio."""
+    """Return the requests in flight of one job, as configured or as measured by fio."""
     if "iodepth" in options:
         return _whole(options["iodepth"])
     levels = entry.find("iodepth_level")
     alone = levels.find("1") if levels is not None else None
-    # At 100 %, every request was alone.
+    # At 100 %, there was only ever one request in flight.
     return 1 if alone is not None and alone.number() >= 100 else None
 
 
@@ -369,7 +373,7 @@ def _rates(direction: str, entries: Sequence[JsonNode], jobs: int | None) -> Fio
     alone = nodes[0] if len(nodes) == 1 else None
     return FioRates(
         iops=total("iops"),
-        # Until 3.2 in KiB alone.
+        # Until 3.2 only in KiB.
         bw_bytes=kibibytes * KIBIBYTE if in_bytes is None and kibibytes is not None else in_bytes,
         bw_min=optional_number(alone, "bw_min") if alone is not None else None,
         bw_max=optional_number(alone, "bw_max") if alone is not None else None,

@@ -1,6 +1,6 @@
 """One direction of a job of fio: requests, bytes and times.
 
-Names tell the units, whatever the version: times are `clat` in microseconds up to 2.21 and
+Names imply the units, whatever the version: times are `clat` in microseconds up to 2.21 and
 `clat_ns` from 2.99 on; `io_bytes` are KiB unless there is `io_kbytes`, from 2.21 on. Bytes are
 checked against `bw`, which is always in KiB/s.
 """
@@ -22,12 +22,12 @@ KIBIBYTE = 1024
 
 
 def runtime_ms(node: JsonNode) -> int:
-    """Return the duration of the direction."""
+    """Return the duration of the direction in milliseconds."""
     return node.at("runtime").whole(largest=LARGEST // NS_PER_MS)
 
 
 def optional_number(node: JsonNode, name: str) -> float | None:
-    """Return a number that not all versions write."""
+    """Return a number that some versions do not write."""
     value = node.find(name)
     return None if value is None else value.number()
 
@@ -98,7 +98,7 @@ def _bytes(node: JsonNode, what: str) -> int:
     rate, length_ms = node.find("bw"), runtime_ms(node)
     if rate is not None and length_ms:
         expected = moved / KIBIBYTE * 1000 / length_ms
-        # Both are cut to whole KiB.
+        # Both are truncated to whole KiB.
         if abs(rate.number() - expected) > 2 + TOLERANCE * expected:
             node.place.refuse(
                 f"{what}: bw {rate.number():g} KiB/s does not fit {moved} bytes in {length_ms} ms",
@@ -121,7 +121,7 @@ def rows_of(name: str, direction: str, node: JsonNode) -> Iterator[Row]:
     yield Row(
         operation=direction,
         outcome="ok",
-        # At the end: no second of the window claims all requests as its own.
+        # At the end, so that no second of the window contains all requests.
         second=length_ms * NS_PER_MS // SECOND_NS,
         requests=requests,
         objects=0,
@@ -138,7 +138,7 @@ def _histogram(node: JsonNode, what: str) -> bytes | None:
         return None
     bins = dict(times.at("bins").entries())
     unit = TIMES[times.path[-1]]
-    # Until 2.20 by the number of the group and not by its time.
+    # Until 2.20 bins are keyed by the number of the group instead of by its time.
     bits = bins.pop("FIO_IO_U_PLAT_BITS", None)
     for fact in ("FIO_IO_U_PLAT_VAL", "FIO_IO_U_PLAT_NR"):
         bins.pop(fact, None)
@@ -159,7 +159,7 @@ def _histogram(node: JsonNode, what: str) -> bytes | None:
 
 
 def _time_of_group(group: int, bits: int) -> int:
-    """Return the middle of a group of fio's histogram, as `plat_idx_to_val` of stat.c has it."""
+    """Return the middle of a bin of fio's histogram, as `plat_idx_to_val` in stat.c does."""
     groups = 1 << bits
     if group < 2 * groups:
         return group

@@ -1,6 +1,6 @@
-"""Imported trials: what importers make of files of other tools.
+"""Imported trials: the result of parsing files of other tools.
 
-What a file does not state is absent, without a default.
+Values that a file does not state are absent, without a default.
 """
 
 import re
@@ -14,7 +14,7 @@ MILLISECOND_NS = 1_000_000
 MICROSECOND_NS = 1_000
 MEBIBYTE = 2**20
 LONGEST_S = 366 * 24 * 3600
-"""No trial lasts longer; a moment further off was edited by hand."""
+"""Trials longer than this are refused; a later time was edited by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class Hints:
 class Row:
     """Requests of one operation and outcome that ended in one second.
 
-    `service` and `first_byte` are encoded histograms, absent without times. Rows of one second add
-    up.
+    `service` and `first_byte` are encoded histograms, absent without times. Rows of one second are
+    summed.
     """
 
     operation: str
@@ -53,7 +53,7 @@ class Row:
 class Stated:
     """The times of one operation as another tool states them, without a distribution.
 
-    `quantiles_ns` are by share: 0.99 for the 99th percentile.
+    `quantiles_ns` are keyed by share: 0.99 for the 99th percentile.
     """
 
     count: int
@@ -113,7 +113,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedFile:
-    """The trials of one file, and what it says of the tool that wrote it."""
+    """The trials of one file, and facts about the tool that wrote it."""
 
     trials: Sequence[ImportedTrial]
     tool_version: str | None = None
@@ -227,8 +227,7 @@ def _stated_together(parts: Sequence[ImportedTrial]) -> Mapping[str, Stated]:
 
 
 OVERLAP = 0.5
-"""Two trials of which the shorter lies in the longer for this share of its time are parts of one
-load."""
+"""Two trials are parts of one load if they overlap for this share of the shorter one's duration."""
 
 
 def settle(files: Sequence[Sequence[ImportedTrial]], hints: Hints) -> tuple[ImportedTrial, ...]:
@@ -284,8 +283,8 @@ def workloads_of(paths: Sequence[Path]) -> list[str]:
     """Return the workload of each file.
 
     put-1, put-2 and put-3 are repetitions of put, and so are 1/put and 2/put: names that differ in
-    a count from 1 (or 0) on. A number that counts nothing, as in put-4096, is part of the name, and
-    so is a folder that is no number: ceph/put and swift/put are not one workload.
+    a count starting from 1 (or 0). Any other number, as in put-4096, is part of the name, and so is
+    a folder that is not a number: ceph/put and swift/put are different workloads.
     """
     stems = [stem_of(path) for path in paths]
     names = [_without_count(stem, stems) for stem in stems]
@@ -317,7 +316,7 @@ def _without_count(stem: str, stems: Sequence[str]) -> str:
 
 
 def _count_up(texts: Sequence[str]) -> bool:
-    """Tell whether texts are the numbers from 1, or from 0, on: two of them or more."""
+    """Tell whether texts are consecutive numbers from 1 or 0, at least two of them."""
     if not all(text.isdecimal() for text in texts):
         return False
     numbers = sorted({int(text) for text in texts})

@@ -1,7 +1,7 @@
 """iperf3: bytes per second over a network path.
 
 A server's file has a document per test; --json-stream has a line per event of one test. With both
-directions at once, each has a sum of its own from 3.11 on. Losses of UDP are in the source only: a
+directions at once, each has its own sum from 3.11 on. Losses of UDP are only kept in the source: a
 lost datagram is not a failed request.
 """
 
@@ -43,7 +43,7 @@ class IperfSettings(TypedDict, total=False):
 
 
 class IperfPeer(TypedDict, total=False):
-    """Who was connected to."""
+    """The peer of the connection."""
 
     host: str
 
@@ -71,7 +71,7 @@ _INTERVAL, _END = TypeAdapter(IperfInterval), TypeAdapter(IperfEnd)
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
-    """Read measurements of iperf3, those at the same time as one trial; a request is one block."""
+    """Read measurements of iperf3, concurrent ones as one trial; a request is one block."""
     files = []
     version = None
     for path in paths:
@@ -94,7 +94,7 @@ def read_measurement(path: Path) -> JsonNode:
 
 
 def _documents(path: Path) -> list[JsonNode]:
-    """Return the documents of a file, the events of a stream put together as one."""
+    """Return the documents of a file, with the events of a stream merged into one."""
     documents = read_documents(path)
     if documents[0].find("event") is None:
         return documents
@@ -144,7 +144,7 @@ def _trial(document: JsonNode, hints: Hints) -> ImportedTrial:
     peer = document.at("start").find("connecting_to")
     host = peer.read_as(_PEER).get("host") if peer is not None else None
     stamp = document.at("start", "timestamp")
-    # To the millisecond from 3.20 on.
+    # With milliseconds from 3.20 on.
     exact = stamp.find("timemillisecs")
     begun_ns = (
         exact.whole(largest=LARGEST // NS_PER_MS) * NS_PER_MS
@@ -168,7 +168,7 @@ def _trial(document: JsonNode, hints: Hints) -> ImportedTrial:
 
 
 def _check_total(document: JsonNode, operation: str, moved: int) -> None:
-    """Hold the bytes of all intervals against their sum; UDP had one sum of what was sent."""
+    """Compare the bytes of all intervals with their sum; UDP had a single sum of sent bytes."""
     end = document.at("end")
     total = end.find("sum_received" if operation == "receive" else "sum_sent")
     if total is None and operation == "send":
@@ -179,7 +179,7 @@ def _check_total(document: JsonNode, operation: str, moved: int) -> None:
 
 
 def _pace(start: JsonNode, streams: int, block: int) -> dict[str, Any]:
-    """Return the limit of each stream's rate that was asked for, which is said from 3.7 on."""
+    """Return the requested rate limit of each stream, which is stated from 3.7 on."""
     limit = start.find("target_bitrate")
     if limit is None or not limit.number():
         return {}
@@ -196,7 +196,7 @@ def _rows(document: JsonNode, name: str, block: int, *, is_reverse: bool) -> Ite
         facts = total.read_as(_INTERVAL)
         if facts.get("omitted"):
             continue
-        # Since 3.7 the file tells which side wrote it: a server receives its client's data.
+        # From 3.7 on the file states which side wrote it: a server receives its client's data.
         is_sender = facts.get("sender", not is_reverse)
         moved = total.at("bytes").whole()
         rate = 8 * moved / total.at("seconds").positive()

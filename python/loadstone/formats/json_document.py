@@ -1,7 +1,7 @@
-"""JSON of other programs, where every value is asked for by its kind and every complaint names it.
+"""Typed access to JSON of other programs, with errors that name the value's path.
 
-A document is walked as a tree of nodes that know where they stand, so that a value of the wrong
-kind is refused as `jobs.0.read.iops` of its file and never becomes an error of ours.
+A document is traversed as a tree of nodes that know their path, so that a value of the wrong type
+is refused as `jobs.0.read.iops` of its file, and never causes an internal error.
 """
 
 import json
@@ -22,19 +22,19 @@ WHOLE = "the file must hold what the tool wrote, and nothing else"
 
 
 class _NumberError(ValueError):
-    """A number that JSON does not have, or that no computer holds."""
+    """A number that is invalid in JSON or out of range."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonNode:
-    """One value of a document; `path` is how it is reached from the top."""
+    """One value of a document; `path` is its path from the top."""
 
     place: FileLine
     value: Any
     path: tuple[str, ...] = ()
 
     def at(self, *names: str) -> "JsonNode":
-        """Return a value below this one, which must be there."""
+        """Return a required value below this one."""
         node = self
         for name in names:
             if not isinstance(node.value, Mapping) or name not in node.value:
@@ -43,34 +43,34 @@ class JsonNode:
         return node
 
     def find(self, name: str) -> "JsonNode | None":
-        """Return a value right below this one; None where it is absent or null."""
+        """Return a direct child of this value; None if it is absent or null."""
         if not isinstance(self.value, Mapping):
             self._refuse("an object")
         value = self.value.get(name)
         return None if value is None else JsonNode(self.place, value, (*self.path, name))
 
     def items(self) -> list["JsonNode"]:
-        """Return what a list holds."""
+        """Return the items of a list."""
         if not isinstance(self.value, list):
             self._refuse("a list")
         return [JsonNode(self.place, v, (*self.path, str(n))) for n, v in enumerate(self.value)]
 
     def entries(self) -> Iterator[tuple[str, "JsonNode"]]:
-        """Yield what an object holds, by its names."""
+        """Yield the names and values of an object."""
         if not isinstance(self.value, Mapping):
             self._refuse("an object")
         for name, value in self.value.items():
             yield name, JsonNode(self.place, value, (*self.path, name))
 
     def mapping(self) -> Mapping[str, Any]:
-        """Return an object as it is."""
+        """Return an object unchanged."""
         if not isinstance(self.value, Mapping):
             self._refuse("an object")
         members: Mapping[str, Any] = self.value
         return members
 
     def read_as(self, kind: TypeAdapter[T]) -> T:
-        """Return an object by a type, which names what is read of it."""
+        """Validate an object by a type, which contains only the used keys."""
         try:
             return kind.validate_python(self.mapping())
         except ValidationError as error:
@@ -79,18 +79,18 @@ class JsonNode:
             wrong._refuse(first["msg"].removeprefix("Input should be "))
 
     def whole(self, smallest: int = 0, largest: int = LARGEST) -> int:
-        """Return a whole number; some programs write theirs as text."""
+        """Return a whole number, which some programs write as text."""
         number = self.number(math.inf)
         if number != number // 1:
             self._refuse("a whole number")
-        # By way of a float, a large one would lose its last digits.
+        # Converting through a float would round a large number.
         exact = int(self.value) if isinstance(self.value, int) else int(number)
         if not smallest <= exact <= largest:
             self._refuse(f"a number from {smallest} to {largest}")
         return exact
 
     def number(self, largest: float = float(LARGEST)) -> float:
-        """Return a number that is not negative; some programs write theirs as text."""
+        """Return a number that is not negative; some programs write it as text."""
         try:
             if isinstance(self.value, bool):
                 raise TypeError
@@ -102,7 +102,7 @@ class JsonNode:
         return number
 
     def positive(self) -> float:
-        """Return a number that something is divided by."""
+        """Return a number that is used as a divisor."""
         number = self.number()
         if number == 0:
             self._refuse("a number above 0")
@@ -115,15 +115,15 @@ class JsonNode:
 
 
 def read_document(path: Path) -> JsonNode:
-    """Read a file's last JSON object: those before it are reports of what was done so far."""
+    """Read a file's last JSON object; earlier ones are intermediate reports."""
     return read_documents(path)[-1]
 
 
 def read_documents(path: Path) -> list[JsonNode]:
-    """Read the JSON objects of a file, one at least; the line of a mistake is named.
+    """Read the JSON objects of a file, at least one; errors name the line.
 
-    Programs print warnings before their JSON, and farewells after it. Those lines are skipped; an
-    object begins at the begin of a line.
+    Programs print messages before and after their JSON. Those lines are skipped; an object begins
+    at the beginning of a line.
     """
     text = read_text(path)
     documents = []
@@ -138,7 +138,7 @@ _OBJECT = re.compile(r"^[ \t]*(\{)", re.MULTILINE)
 
 
 def parse_document(begin: FileLine, text: str) -> JsonNode:
-    """Read one JSON object from the text that begins at a place of a file."""
+    """Parse one JSON object from text that begins at a place of a file."""
     document, end = _parse(begin, text, len(text) - len(text.lstrip()))
     if text[end:].strip():
         line = text.count("\n", 0, end) + (begin.line or 1)
@@ -152,7 +152,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _parse(begin: FileLine, text: str, at: int) -> tuple[JsonNode, int]:
-    """Return the object that begins in a text at a character, and the character after its end."""
+    """Parse the object at an offset of a text; return it and the offset after its end."""
     path, above = begin.path, (begin.line or 1) - 1
     try:
         document, end = _DECODER.raw_decode(text, at)

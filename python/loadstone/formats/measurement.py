@@ -1,4 +1,4 @@
-"""Printed results of other programs as measurements of ceilings: a rate and its extremes."""
+"""Parses printed results of other programs as measurements of ceilings: a rate and its extremes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,9 @@ class PrintedMeasurement:
 
 
 def read_measurements(form: str, paths: Sequence[Path]) -> list[PrintedMeasurement]:
-    """Return the measurements in outputs of one form; those of concurrent programs are added up."""
+    """Return the measurements in outputs of one format; those of concurrent programs are added
+    up.
+    """
     single = [FORMS[form](path) for path in paths]
     return single[0] if len(single) == 1 else _added_up(single)
 
@@ -49,7 +51,7 @@ def _iperf3(path: Path) -> list[PrintedMeasurement]:
     return [
         PrintedMeasurement(
             bounds=_BOUNDS[trial.rows[0].operation],
-            # The received bytes: others were still in transit when the clock stopped.
+            # Only received bytes count: others were still in transit at the end.
             bytes_per_s=rate,
             low=min(seconds, default=None),
             high=max(seconds, default=None),
@@ -89,9 +91,9 @@ def _fio(path: Path) -> list[PrintedMeasurement]:
 
 
 def _fio_extreme(rates: fio.FioRates, sample_kib: float | None) -> float | None:
-    """Return the slowest or the fastest of fio's own samples in bytes.
+    """Return the slowest or the fastest of fio's own samples, in bytes per second.
 
-    None for jobs reported as a group, whose samples are of single jobs.
+    None for jobs reported as a group, whose samples are from single jobs.
     """
     if not rates.bw_max or sample_kib is None or rates.jobs != 1:
         return None
@@ -147,7 +149,7 @@ FORMS: Mapping[str, Callable[[Path], list[PrintedMeasurement]]] = {
 
 
 def _seconds(trial: ImportedTrial) -> tuple[float, ...]:
-    """Return the bytes of each whole second, without one that the end cuts short."""
+    """Return the bytes of each whole second, without an incomplete last one."""
     sums = [0.0] * (trial.window_ns[1] // SECOND_NS)
     for row in trial.rows:
         if 0 <= row.second < len(sums):
@@ -156,7 +158,7 @@ def _seconds(trial: ImportedTrial) -> tuple[float, ...]:
 
 
 def _added_up(single: Iterable[Sequence[PrintedMeasurement]]) -> list[PrintedMeasurement]:
-    """Return the sum of concurrent programs, without what cannot be added."""
+    """Return the sum of concurrent programs, without values that cannot be added."""
     members = [member for group in single for member in group]
     rates = [member.requests_per_s for member in members if member.requests_per_s is not None]
     return [

@@ -22,7 +22,7 @@ QUANTILES = {"p50": "50.000000", "p99": "99.000000"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FioProbe:
-    """The rates of fio per direction; None for an unused one."""
+    """fio's rates per direction; None for an unused direction."""
 
     tool: str
     read: DirectionRates | None
@@ -123,13 +123,13 @@ def _document(tool: str, text: str) -> JsonNode:
 
 
 def mounts_in(text: str, path: str) -> list[str]:
-    """Return the mount points at a path or below it, by /proc/self/mountinfo."""
+    """Return the mount points at or below a path, from /proc/self/mountinfo."""
     points = (_unescaped(line.split()[4]) for line in text.splitlines())
     return [point for point in points if point == path or point.startswith(f"{path}/")]
 
 
 def read_mount(text: str, path: str) -> FoundMount:
-    """Return the mount that a path is on, by /proc/self/mountinfo."""
+    """Return the mount that contains a path, from /proc/self/mountinfo."""
     best: tuple[str, FoundMount] | None = None
     for line in text.splitlines():
         head, separator, tail = line.partition(" - ")
@@ -164,9 +164,9 @@ def _unescaped(word: str) -> str:
 
 
 def read_room(text: str) -> int:
-    """Return the free bytes, by `df -P -k`."""
+    """Return the free bytes, from `df -P -k`."""
     words = text.splitlines()[-1].split()
-    # A name may hold spaces; the numbers stand before the percentage.
+    # A name may contain spaces; the numbers precede the percentage.
     at = next(index for index, word in enumerate(words) if re.fullmatch(r"\d+%|-", word) and index)
     return int(words[at - 1]) * 1024
 
@@ -174,8 +174,8 @@ def read_room(text: str) -> int:
 def is_kind_of(claimed: str, mounted: str) -> bool:
     """Tell whether a mounted file system is of the claimed kind.
 
-    The kernel's CephFS client is "ceph", the one in user space "fuse.ceph-fuse"; NFS carries its
-    version.
+    The kernel's CephFS client is "ceph", the one in user space "fuse.ceph-fuse"; the type of NFS
+    includes its version.
     """
     if claimed == mounted:
         return True

@@ -1,7 +1,7 @@
 """rados bench: a line per second and totals at the end, as text or JSON.
 
 Its "MB" are 2^20 bytes. It states the mean and the extremes of its latency, but no percentile;
-concurrency of writes only; and in text no start. Lines of other programs, such as logs of the
+concurrency only for writes; and no start in text. Lines of other programs, such as logs of the
 client, are skipped: a file is complete if its totals are.
 """
 
@@ -33,7 +33,7 @@ ROLLBACKS = ("is of rollbacks, which move no objects", "import what write, seq o
 TOLERANCE = 0.01
 
 _CLOCK = re.compile(r"\s*\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:[+-]\d{4}|Z)?\s(?=[\s\w])")
-"""What `--show-time` puts before each line."""
+"""The prefix that `--show-time` adds to each line."""
 
 _LOAD = re.compile(r"\s*Maintaining (\d+) concurrent (\w+) of (\d+) bytes")
 _HEAD = re.compile(r"\s*sec\s+Cur ops\s+started\s+finished")
@@ -49,7 +49,7 @@ _SUMMARY = re.compile(
 class Totals:
     """The totals at the end; `clients` is None if not printed.
 
-    The printed `bandwidth` is checked against the others, at the `place` where it stands.
+    The printed `bandwidth` is checked against the others; `place` is its place.
     """
 
     place: FileLine
@@ -64,7 +64,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """One line: the second, operations in flight, and how many were finished since the start."""
+    """One line: the second, operations in flight, and the number finished since the start."""
 
     second: int
     in_flight: int
@@ -72,7 +72,7 @@ class Second:
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
-    """Read outputs of rados bench, each a trial."""
+    """Read outputs of rados bench; each is a trial."""
     return import_files("rados bench", paths, hints, _read_file)
 
 
@@ -139,7 +139,7 @@ def _from_json(path: Path, hints: Hints) -> ImportedTrial:
         document.place.refuse(*ROLLBACKS)
     seconds: list[Second] = []
     for row in document.at("datas").items():
-        # Printed with a fraction, which is that of the printing and not of the counting.
+        # The fraction is that of the time of printing, not of counting.
         second = round(row.at("sec").number())
         in_flight, finished = row.at("cur_ops").whole(), row.at("finished").whole()
         seconds.append(Second(second, in_flight, finished))
@@ -156,7 +156,7 @@ def _from_json(path: Path, hints: Hints) -> ImportedTrial:
         clients = int(match[1]) if match is not None else None
     plain = {key: value for key, value in document.mapping().items() if key != "datas"}
     numbers = {
-        # Of a write the longest latency is called "max_latency:".
+        # The longest latency of a write is named "max_latency:".
         key.replace("_", " ").rstrip(":"): node.number()
         for key, node in document.entries()
         if "latency" in key
@@ -180,7 +180,7 @@ def _trial(
     expected = totals.made * totals.size / MEBIBYTE / totals.length_s
     what = "bandwidth against operations, their size and the time"
     reading.agree(totals.place, what, totals.bandwidth, expected, TOLERANCE)
-    # Between two lines, the most allowed requests are in flight, except at the end.
+    # The maximum number of requests is in flight except at the end.
     in_flight = max((second.in_flight for second in seconds), default=None)
     threads = totals.clients or hints.threads or in_flight or None
     operation = "get" if totals.is_read else "put"
@@ -195,7 +195,7 @@ def _trial(
         rows=rows,
         window_ns=(0, length_ns),
         started_unix_ns=None,
-        # The first request that fails ends it; reads that are wrong go to the standard error.
+        # The first failed request ends it; wrong data in reads is only reported on standard error.
         counts_failures=not totals.is_read,
         size_bytes=totals.size,
         stated={operation: totals.times} if totals.times is not None else {},
@@ -206,7 +206,7 @@ def _trial(
 def _rows(
     place: FileLine, seconds: Sequence[Second], totals: Totals, operation: str
 ) -> Iterator[Row]:
-    """Yield what finished between two lines; line n tells what was done until second n."""
+    """Yield the operations finished between two lines; line n has the total until second n."""
     before, last = 0, 0
     made, size = totals.made, totals.size
     for second in seconds:
@@ -260,7 +260,7 @@ def _total(end: FileLine, totals: Mapping[str, tuple[FileLine, float]], name: st
 
 
 def _times(numbers: Mapping[str, float], made: float) -> Stated | None:
-    """Return mean, least and longest latency, which are in seconds."""
+    """Return mean, minimum and maximum latency, which are given in seconds."""
     names = ("average latency", "min latency", "max latency")
     if not all(0 <= numbers.get(name, -1) <= LONGEST_S for name in names):
         return None

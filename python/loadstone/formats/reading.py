@@ -1,4 +1,4 @@
-"""Reading files of others: every complaint names the file, the line and the column."""
+"""Reads files of other programs; every error names the file, the line and the column."""
 
 import csv
 import re
@@ -18,15 +18,15 @@ EDITED = "the file may have been edited by hand; take the one that the tool wrot
 BYTES_MAX = 1024 * regular_file.MIB
 
 LINE_MAX = 1 << 16
-"""The longest line of a log; the rest of a longer one counts as the next."""
+"""The longest line of a log; the rest of a longer one counts as another line."""
 
 LARGEST = 2**63 - 1
-"""The largest whole number that a record holds; as nanoseconds, the year 2262."""
+"""The largest whole number in a record; as nanoseconds, the year 2262."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileLine:
-    """A line of a file, counted from 1; no line where the file has none."""
+    """A line of a file, counted from 1; None for a file without lines."""
 
     path: Path
     line: int | None = None
@@ -40,13 +40,13 @@ class FileLine:
 
 
 def named_file(path: Path) -> tuple[str | None, Path]:
-    """Split NAME=FILE, which says what a file stands for; a file of just that name is itself."""
+    """Split NAME=FILE, where the name labels the file; an existing file of this full name wins."""
     name, equals, file = str(path).partition("=")
     return (name, Path(file)) if name and equals and not path.exists() else (None, path)
 
 
 def log_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a log that are not blank, with their numbers; logs are not read whole."""
+    """Yield the non-blank lines of a log with their numbers, without reading the whole file."""
     try:
         regular_file.check(path)
         with path.open(encoding="utf-8", errors="replace") as file:
@@ -60,7 +60,7 @@ def log_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text, or say why not; a mark of the byte order at its start is no text."""
+    """Return a file's text without a byte order mark, or raise an error with the reason."""
     try:
         text = regular_file.read(path, BYTES_MAX).decode("utf-8-sig")
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -85,7 +85,7 @@ def read_csv(
     delimiter: str = ",",
     first_line: int = 2,
 ) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
-    """Yield the rows of a table under its head, each with its place and every cell present."""
+    """Yield the rows of a table under its head, with their places and without missing cells."""
     for number, line in enumerate(lines, start=first_line):
         place = FileLine(path, number)
         if not line.endswith("\n"):
@@ -104,12 +104,12 @@ def read_table(
     delimiter: str = ",",
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
-    """Yield the rows of a whole table; `names` are those of columns that are called otherwise."""
+    """Yield the rows of a table; `names` maps alternative column names to the usual ones."""
     head, *lines = read_text(path).split("\n")
     columns = split_cells(FileLine(path, 1), head, delimiter)
     columns = [names.get(name.strip(), name) for name in columns]
     check_columns(FileLine(path, 1), columns, needed, hint)
-    # A last line that does not end is cut off; nothing stands behind the end of the last one.
+    # A last line without a line feed is truncated; after a complete one the rest is empty.
     whole = [f"{line}\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
     yield from read_csv(path, whole, columns, delimiter=delimiter)
 
@@ -117,7 +117,7 @@ def read_table(
 def check_columns(
     place: FileLine, columns: Sequence[str], needed: Iterable[str], hint: str
 ) -> None:
-    """Refuse a table without one of the columns that are needed."""
+    """Refuse a table without one of the needed columns."""
     for name in needed:
         if name not in columns:
             place.refuse(f'has no column "{name}"', hint)
@@ -127,7 +127,7 @@ def split_cells(place: FileLine, text: str, delimiter: str = ",") -> list[str]:
     """Return the cells of one line of a table."""
     if "\0" in text:
         place.refuse("no text: there is a zero byte", TRUNCATED)
-    # Files of millions of lines seldom quote anything.
+    # A fast path, because files of millions of lines rarely contain quotes.
     if '"' not in text:
         return text.split(delimiter)
     try:
@@ -137,7 +137,7 @@ def split_cells(place: FileLine, text: str, delimiter: str = ",") -> list[str]:
 
 
 def whole(place: FileLine, column: str, text: str, *, smallest: int = 0) -> int:
-    """Return a cell that is a whole number."""
+    """Return a cell that must be a whole number."""
     try:
         value = int(text)
     except ValueError:
@@ -149,7 +149,7 @@ def whole(place: FileLine, column: str, text: str, *, smallest: int = 0) -> int:
 
 
 def number(place: FileLine, column: str, text: str) -> float:
-    """Return a cell that is a number, not below zero."""
+    """Return a cell that must be a number of at least zero."""
     try:
         value = float(text)
     except ValueError:
@@ -160,14 +160,14 @@ def number(place: FileLine, column: str, text: str) -> float:
 
 
 def agree(place: FileLine, what: str, stated: float, expected: float, tolerance: float) -> None:
-    """Refuse a stated number that differs from what other numbers of the file give."""
+    """Refuse a stated number that differs from the value computed from other numbers."""
     largest = max(abs(stated), abs(expected))
     if abs(stated - expected) > tolerance * largest:
         place.refuse(f"{what}: {stated:g} does not fit {expected:g}", EDITED)
 
 
 def time_of(place: FileLine, column: str, text: str) -> int:
-    """Return RFC 3339 with up to nine decimals in nanoseconds, which datetime cannot hold."""
+    """Parse RFC 3339 with up to nine decimals as Unix nanoseconds, too precise for datetime."""
     match = re.fullmatch(r"(.{19})(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", text)
     try:
         if match is None:
@@ -185,9 +185,9 @@ MISSING = 127
 Parts = dict[str, tuple[str, int]]
 
 
-# A machine may print anything: before the parts, between them, and in them.
+# A machine may print arbitrary text before, between and within the parts.
 def read_parts(text: str, mark: str) -> Parts:
-    """Return what each part said, and the exit code of its program; the first of each name."""
+    """Return the output and exit code of each part; the first one of each name."""
     parts: Parts = {}
     pattern = rf"^{re.escape(mark)} begin (\w+)\n(.*?)\n{re.escape(mark)} end \1 (\d+)$"
     for match in re.finditer(pattern, text, re.MULTILINE | re.DOTALL):
@@ -202,5 +202,5 @@ def why(output: str, code: int) -> str:
 
 
 def clean(text: str) -> str:
-    """Return what a machine said as one short line that steers no terminal."""
+    """Return a machine's output as one short line without control characters."""
     return _loadgen.plain(" ".join(text.split()))[:TEXT_MAX]

@@ -30,7 +30,7 @@ PACKAGES = re.compile(
     r"fio|iperf3?|sysstat|docker|podman|containerd|openjdk|java-|spark|hadoop|clickhouse|minio|xfsprogs|"
     r"e2fsprogs|btrfs-progs|nvme-cli|mdadm|lvm2|multipath|nfs-|chrony|linux-image|kernel)"
 )
-"""Packages that matter for storage, of thousands on a machine."""
+"""Packages relevant to storage, out of thousands on a machine."""
 
 FILE_SYSTEMS = re.compile(
     r"(ext[234]|xfs|btrfs|zfs|f2fs|ceph|nfs4?|cifs|smb3|lustre|beegfs|gpfs|glusterfs|overlay|fuse\..+|fuseblk)"
@@ -42,7 +42,7 @@ Facts = TypeVar("Facts")
 
 
 class Survey(NodeDocument, total=False):
-    """The facts of a machine; the firmware of its disks is printed apart from them."""
+    """The facts of a machine; the firmware of its disks is printed separately."""
 
     firmware: dict[str, str]
 
@@ -60,7 +60,7 @@ _POOLS = TypeAdapter(list[SurveyedPool])
 
 
 def read_survey(text: str, mark: str) -> NodeDocument:
-    """Read a machine's description of itself; `not_read` names what is missing, and why.
+    """Parse a machine's survey; `not_read` lists missing facts with reasons.
 
     Sizes are bytes, speeds of cards Mbit/s and of processors MHz, as the machine states them.
     """

@@ -1,8 +1,8 @@
-"""Files of other tools → a run folder, or an account where a tool keeps no more than a summary.
+"""Imports files of other tools as a run folder, or as an account if they only contain a summary.
 
-An importer takes what a tool wrote and nothing else: what a file does not say stays absent. It
-checks what the file says against itself, so that a file that was cut off or edited by hand is
-refused with its line and column and never turned into a result.
+An importer adds nothing to a tool's output: what a file does not state stays absent. It checks each
+file for consistency, so that a file that was truncated or edited is refused with its line and
+column and never becomes a result.
 """
 
 import functools
@@ -32,9 +32,9 @@ from loadstone.importers import (
 
 @dataclass(frozen=True, slots=True)
 class Importer:
-    """One format: its name, what it reads, and the function that reads it.
+    """One format: its name, a description, and the function that reads it.
 
-    A format that keeps no requests and no seconds, `is_summary`, becomes an account and no run.
+    A format without requests and seconds, `is_summary`, becomes an account instead of a run.
     """
 
     name: str

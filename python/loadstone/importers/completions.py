@@ -1,4 +1,4 @@
-"""Single requests as rows of seconds with histograms, in one pass."""
+"""Aggregates single requests into per-second rows with histograms, in one pass."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from loadstone._loadgen import Histogram
 
 OPEN_SECONDS = 10
-"""Seconds behind the newest whose histograms stay open."""
+"""Number of seconds before the newest whose histograms stay open."""
 
 
 @dataclass(slots=True)
@@ -25,12 +25,12 @@ class _Second:
 class Completions:
     """Collects requests by operation, outcome and second of completion.
 
-    Tools write requests nearly in the order of their ends: seconds well behind the newest are
-    closed and encoded. A later request of such a second makes another row, which adds up.
+    Tools write requests nearly in the order of their ends, so seconds well before the newest are
+    closed and encoded. A later request of such a second adds another row, which is summed with it.
     """
 
     origin_ns: int
-    """A moment before the first request's start; seconds count from it."""
+    """A time before the first request's start; seconds count from it."""
 
     rows: list[Row] = field(default_factory=list)
     first_start_ns: int | None = None
@@ -49,7 +49,7 @@ class Completions:
         bytes_moved: int = 0,
         objects: int = 1,
     ) -> None:
-        """Count one request; only good ones move bytes and objects."""
+        """Count one request; only successful ones move bytes and objects."""
         from loadstone._loadgen import Histogram
 
         start_ns = end_ns - elapsed_ns
@@ -74,7 +74,7 @@ class Completions:
 
     @property
     def window_ns(self) -> tuple[int, int]:
-        """From the first start to the last end, counted from the origin."""
+        """From the first start to the last end, relative to the origin."""
         assert self.first_start_ns is not None, "asked once there is a request"
         assert self.last_end_ns is not None, "asked once there is a request"
         return self.first_start_ns - self.origin_ns, self.last_end_ns - self.origin_ns

@@ -1,7 +1,7 @@
 """COSBench: the table of a workload in its archive, a row for each operation of each stage.
 
-Times are milliseconds, in classes of ten; a rate is operations by a second of the stage's window,
-which no table states and which therefore follows from both. Its own dates have no time zone.
+Times are in milliseconds, in classes of ten. Rates are operations per second of the stage's window,
+which no table states and which is therefore computed from both. Dates have no time zone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ RATE_ROUNDED = 0.005
 """COSBench prints two decimals."""
 
 RATIO_ROUNDED = 0.000_05
-"""It prints two decimals of a percent."""
+"""It prints two decimals of a percentage."""
 
 
 def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
@@ -37,7 +37,7 @@ def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
 def _trials(path: Path, workload: str, hints: Hints, notes: list[str]) -> Iterator[ImportedTrial]:
     stages: dict[str, list[tuple[FileLine, Mapping[str, str]]]] = {}
     for place, row in _rows(path):
-        # A stage that did nothing, as a delay, has a row without numbers.
+        # A stage without operations, such as a delay, has a row without numbers.
         if row["Op-Count"] not in (NONE, ""):
             stages.setdefault(row.get("Stage") or row.get("Id") or "", []).append((place, row))
     done = {stage: [line for line in rows if _has_done(line[1])] for stage, rows in stages.items()}
@@ -78,7 +78,7 @@ def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
     for number, line in enumerate(lines[1:], start=2):
         place = FileLine(path, number)
         cells = reading.split_cells(place, line)
-        # The last column, the history of states, has commas of its own.
+        # The last column, the history of states, contains commas.
         if line and len(cells) < len(columns) - 1:
             place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", reading.TRUNCATED)
         if line:
@@ -115,7 +115,7 @@ def _work(place: FileLine, row: Mapping[str, str], notes: list[str]) -> Work:
 
 
 def _failed(place: FileLine, name: str, count: int, ratio: str, notes: list[str]) -> int | None:
-    """Return how many requests failed beside the good ones; None if the ratio is not that exact."""
+    """Return the number of failed requests; None if the ratio is too imprecise."""
     if not count:
         notes.append(f"{name} has no good request; how many failed, if any, is not stated")
         return None
@@ -150,7 +150,7 @@ def _stated(place: FileLine, row: Mapping[str, str], count: int) -> Stated | Non
 
 
 def _size(rows: Sequence[Mapping[str, str]]) -> int | None:
-    """Return the size of an object, where all operations moved as many bytes each."""
+    """Return the size of an object, if all operations moved the same number of bytes."""
     moved = [(int(row["Byte-Count"]), int(row["Op-Count"])) for row in rows]
     sizes = {total // count for total, count in moved if total}
     are_whole = all(total % count == 0 for total, count in moved)

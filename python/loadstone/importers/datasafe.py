@@ -1,9 +1,9 @@
-"""Datasafe's log: percentiles and a rate per thread of each operation; no request by itself.
+"""Datasafe's log: percentiles and a rate per thread of each operation, without single requests.
 
-A log is that of one client, which it does not name: NAME=FILE does. Logs of one client, and loads
-that a log has more than once, are repetitions. The tool adds up milliseconds and divides by them,
-so its rate is threads over mean latency. It becomes an account and not a run: there is nothing in
-it that was counted over time.
+A log is from one client, which it does not name: NAME=FILE does. Several logs of one client, and
+loads that occur several times in a log, are repetitions. The tool divides by the sum of latencies,
+so its rate is threads over mean latency. It becomes an account instead of a run, because nothing in
+it was counted over time.
 """
 
 import re
@@ -31,7 +31,7 @@ _LINE = re.compile(
 _STAT = re.compile(r"(\d+)=([^,\s]+)")
 QUANTILES = ("50", "75", "90", "95", "99")
 ONE_BY_ONE = ("CREATE_USER",)
-"""Operations of a single thread before the others begin: its rate is that of the client."""
+"""Operations that one thread does before the others start: their rate is the client's."""
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Account:
@@ -93,7 +93,7 @@ def _line(
 ) -> Iterator[Measurement]:
     provider, threads, size_kib = load
     stat = dict(_STAT.findall(match[2]))
-    # `--table datasafe` leaves out percentiles that too few actions stand behind.
+    # `--table datasafe` leaves out percentiles with too few actions.
     known = [name for name in QUANTILES if name in stat]
     if len(known) < match[2].count("="):
         place.refuse(f"found percentiles {{{match[2]}}}", f"known are {', '.join(QUANTILES)}")
@@ -105,7 +105,7 @@ def _line(
         f"service_ns_p{name}": (1e6 * value, stat[name])
         for name, value in zip(known, values, strict=True)
     }
-    # All threads together are as fast as one, where one alone works.
+    # If only one thread works, the client's rate is that thread's.
     working = 1 if match[1] in ONE_BY_ONE else threads
     numbers = {**texts, THREAD_RATE: (rate, match[3]), RATE: (working * rate, repr(working * rate))}
     for metric, (value, text) in numbers.items():

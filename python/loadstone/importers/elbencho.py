@@ -1,7 +1,8 @@
-"""elbencho: a line of CSV or JSON for each phase of a benchmark, with totals of its last thread.
+"""elbencho: a line of CSV or JSON for each phase of a benchmark, with totals at its last thread's
+end.
 
-Its own date is that of a phase's end until 3.0-25, and of its begin from 3.0-27 on. A phase in
-which a worker fails has no line, unless elbencho was told to ignore errors.
+Its date is the end of a phase until 3.0-25, and the beginning from 3.0-27 on. A phase with a failed
+worker has no line, unless elbencho was told to ignore errors.
 """
 
 import math
@@ -35,10 +36,10 @@ OPERATIONS = {
     "RMDIRS": "delete_directory",
 }
 _MIX = re.compile(r"(?:RWMIX|MIX-T)\d+")
-"""Writes, and beside them so many percent of reads or so many threads that read."""
+"""Writes, mixed with this percentage of reads or this number of reading threads."""
 
 READS = "rwmix read "
-"""Prefix of the columns of a mix's reads."""
+"""Prefix of the columns for a mix's reads."""
 
 UNMEASURED = ("SYNC", "DROPCACHE")
 NEEDED = ("operation", "time ms [last]")
@@ -71,11 +72,11 @@ def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
         if not line.strip():
             continue
         if not columns or "time ms [last]" in line:
-            # elbencho adds to its file, which may have a head for each benchmark.
+            # elbencho appends to its file, which may contain a head for each benchmark.
             columns = reading.split_cells(place, line)
             reading.check_columns(place, columns, NEEDED, "give the file of elbencho's --csvfile")
             continue
-        # The last column holds the command in quotes that CSV would take for its own.
+        # The last column is the command, with quotes that are not quotes of CSV.
         cells = line.split(",", len(columns) - (columns[-1] == "command"))
         if len(cells) != len(columns):
             place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", reading.TRUNCATED)
@@ -95,7 +96,7 @@ JSON_FACTS = {
 
 
 def _json_rows(path: Path, text: str) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
-    """Yield the lines of --jsonfile under the names that --csvfile has for the same numbers."""
+    """Yield the lines of --jsonfile under the column names that --csvfile uses."""
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -116,7 +117,7 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[FileLine, Mapping[str, s
 
 
 def _json_work(done: JsonNode, times: JsonNode | None, before: str) -> Mapping[str, str]:
-    """Return what was done, and how long it took, under the names of --csvfile."""
+    """Return the amount of work and its duration, under the names of --csvfile."""
     nodes = {f"{before}IOPS [last]": done.find("iops")}
     nodes[f"{before}entries [last]"] = done.find("entries")
     for name, key in (("IO", "IO"), ("Ent", "entries")):
@@ -128,7 +129,7 @@ def _json_work(done: JsonNode, times: JsonNode | None, before: str) -> Mapping[s
             )
     row = {name: _text(node) for name, node in nodes.items() if node is not None}
     moved = done.find("bytes")
-    # A float always has a point: these bytes are exact.
+    # A float always has a point, so these bytes are exact.
     return row | {f"{before}MiB [last]": repr(moved.whole() / MEBIBYTE) if moved else ""}
 
 
@@ -139,9 +140,9 @@ def _text(node: JsonNode) -> str:
 def _work(
     place: FileLine, row: Mapping[str, str], operation: str, before: str, time_ms: float
 ) -> tuple[Work, float] | None:
-    """Return what the columns with these words before their names say, None where nothing.
+    """Return the work in the columns with this prefix; None if there was none.
 
-    The milliseconds that it took are exact where the rate of blocks tells them.
+    Its duration in milliseconds is exact if the rate of blocks is stated.
     """
     block_bytes = round(_optional(place, row, "block size"))
     megabytes = row.get(f"{before}MiB [last]") or ""
@@ -149,7 +150,7 @@ def _work(
     entries = round(_optional(place, row, f"{before}entries [last]"))
     rate = _optional(place, row, f"{before}IOPS [last]")
     if rate and block_bytes and f"{before}MiB [last]" not in row:
-        # elbencho 2.0 has the rate of a mix's reads, and not how many they were.
+        # elbencho 2.0 states the rate of a mix's reads, but not their number.
         requests = max(1, round(rate * time_ms / 1000))
         return Work(
             operation=operation,
@@ -172,10 +173,10 @@ def _work(
             stated=stated,
         ), time_ms
     requests = -(-moved // block_bytes)
-    # Elapsed milliseconds are cut off; the rate is not, and tells the time exactly.
+    # Elapsed milliseconds are truncated; the rate is not, so it gives the exact time.
     is_off = not time_ms - 1 <= 1000 * requests / rate <= time_ms + 2
     if is_off and "." not in megabytes:
-        # The mebibytes of --csvfile are cut off, too: up to one of them is missing.
+        # The mebibytes of --csvfile are truncated, too: up to one of them is missing.
         most = (moved + MEBIBYTE - 1) // block_bytes
         requests = min(max(requests, round(rate * time_ms / 1000)), most)
         moved = max(moved, min(requests * block_bytes, moved + MEBIBYTE - 1))
@@ -215,7 +216,7 @@ def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints)
     works = [work for work in done if work is not None]
     time_ms = next((exact_ms for _, exact_ms in works if exact_ms != time_ms), time_ms)
     length_ns = max(1, round(time_ms * 1_000_000))
-    # Requests in flight are those of all hosts, threads and queues: none of them is guessed.
+    # Requests in flight are the product of hosts, threads and queue depth; none is guessed.
     counts = [round(_optional(place, row, name)) for name in ("threads", "hosts", "IO depth")]
     size = round(_optional(place, row, "block size")) or round(_optional(place, row, "file size"))
     command = row.get("command") or ""
@@ -247,7 +248,7 @@ def _pace(
         match[1].lower(): int(match[2]) * 1024 ** " kmgtpe".index(match[3].lower() or " ")
         for match in _LIMIT.finditer(command)
     }
-    # In a mix by percentage, the write limit covers reads too.
+    # In a mix by percentage, the write limit covers reads, too.
     limits_per_s = [limits.get(name) for name in operations if name in ("read", "write")]
     words = ", ".join(f"--limit{name}={value}" for name, value in limits.items())
     if not any(limits_per_s):

@@ -1,7 +1,7 @@
-"""hsbench: a row for each interval and the total of each mode of a loop, as CSV (-o) or JSON (-j).
+"""hsbench: a row for each interval and a total for each mode of a loop, as CSV (-o) or JSON (-j).
 
-Its "MB" are 2^20 bytes. Slowdowns are requests that failed after all repeats of the AWS SDK, whose
-number is not written, nor are threads, the size and the start. A GET's times end with the headers.
+Its "MB" are 2^20 bytes. Slowdowns are requests that failed after all retries of the AWS SDK, whose
+number is not written; neither are threads, size and start. Times of a GET end with the headers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ OPERATIONS = {"PUT": "put", "GET": "get", "DEL": "delete", "LIST": "list",
               "BDEL": "delete_bucket"}  # fmt: skip
 UNMEASURED = ("BINIT", "BCLR", "BDEL")
 OF_OBJECTS = ("PUT", "GET", "DEL")
-"""Modes whose slowdowns are counted: where others fail, the column has 0."""
+"""Modes whose slowdowns are counted; the column is 0 for failures in other modes."""
 
 COLUMNS = {
     "Loop": "Loop", "Inteval": "IntervalName", "Interval": "IntervalName",
@@ -33,7 +33,7 @@ COLUMNS = {
     "Min Latency (ms)": "MinLat", "Avg Latency(ms)": "AvgLat", "99% Latency(ms)": "NinetyNineLat",
     "Max Latency(ms)": "MaxLat", "Slowdowns": "Slowdowns",
 }  # fmt: skip
-"""Names in JSON of the columns of CSV."""
+"""The JSON names of the CSV columns."""
 
 NEEDED = ("IntervalName", "Seconds", "Mode", "Ops", "Mbps", "Iops", "MinLat", "AvgLat", "MaxLat")
 TOTAL = "TOTAL"
@@ -45,7 +45,7 @@ def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     """Read results; the total of a mode in a loop is a trial, and loops are repetitions."""
     rows = list(_rows(path))
     _refuse_remains(rows)
-    # A mode in which nothing was done has a total of none.
+    # A mode without requests has a total of zero.
     totals = [
         (place, row) for place, row in rows if row["IntervalName"] == TOTAL and row["Ops"] != "0"
     ]
@@ -55,9 +55,9 @@ def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
 
 
 def _refuse_remains(rows: Sequence[tuple[FileLine, Mapping[str, str]]]) -> None:
-    """Refuse the rows of an older, longer file: hsbench writes over the begin of one that is there.
+    """Refuse remaining rows of an older, longer file, whose beginning hsbench overwrote.
 
-    The intervals of a mode count from 0 and end with their total, and loops count up.
+    The intervals of a mode count from 0 and end with their total, and loops are numbered upwards.
     """
     loop, due = 0, 0
     for place, row in rows:
@@ -93,12 +93,12 @@ def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints)
         reading.number(place, name, row[name])
         for name in ("Seconds", "Iops", "Mbps", "MinLat", "AvgLat", "MaxLat")
     )
-    # CSV has two decimals of each.
+    # CSV has two decimals for each value.
     if not seconds:
         place.refuse("does not state its duration: it is rounded to 0")
     tolerance = TOLERANCE + 0.005 / seconds
     reading.agree(place, f"{mode}: IO/s", rate, requests / seconds, tolerance)
-    # Every object has the size that was asked for.
+    # Every object has the requested size.
     size = round(mebibytes * MEBIBYTE * seconds / requests) if mode in ("PUT", "GET") else 0
     high = row.get("NinetyNineLat")
     slow = row.get("Slowdowns")

@@ -1,7 +1,7 @@
-"""hummingbird bench: a block of text for each operation, until nectar had benchmarks of its own.
+"""hummingbird bench: a block of text per operation, before nectar had its own benchmarks.
 
-Each block has the number of requests, their rate, failures and times of all requests, failed ones
-too. The times have no longest one, and stay in the source of the trial.
+Each block has the number of requests, their rate, failures and times of all requests, including
+failed ones. The times lack a maximum, and stay in the trial's source.
 """
 
 import re
@@ -41,7 +41,7 @@ def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
             blocks.append((place, operation, requests, reading.number(place, "rate", match[4])))
             times[operation] = {}
             if match[3]:
-                # Early versions list failures at the end, only of operations that had some.
+                # Early versions list failures at the end, and only for operations with failures.
                 failed[operation] = 0
         elif blocks and (match := _FAILURES.fullmatch(line)):
             failed[operation] = reading.whole(place, "Failures", match[1])

@@ -1,7 +1,7 @@
 """IOR: its table of repetitions, as text, CSV or JSON; a repetition is a trial.
 
-Bytes are rate by time, both of which stand in the table; a request is one transfer. Dates have no
-time zone, and a verification that fails is only warned of.
+Bytes are computed as rate times duration, both in the table; a request is one transfer. Dates have
+no time zone, and a failed verification only causes a warning.
 """
 
 import re
@@ -18,7 +18,7 @@ NAMES = {
     "bw(MiB/s)": "bwMiB", "xfer(KiB)": "xferKiB", "block(KiB)": "blockKiB", "open(s)": "openTime",
     "wr/rd(s)": "wrRdTime", "close(s)": "closeTime", "total(s)": "totalTime",
 }  # fmt: skip
-"""Names in JSON of the columns of text and CSV."""
+"""The JSON names of the columns of text and CSV."""
 
 NEEDED = ("bwMiB", "xferKiB", "totalTime")
 ACCESSES = ("write", "read")

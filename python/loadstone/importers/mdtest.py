@@ -1,8 +1,8 @@
 """mdtest: its summary of rates; each operation is a trial of all its files or directories.
 
-The time of an operation follows from its number and its rate. Of several iterations the summary
-has the mean, the extremes and the deviation: the trial is that of the mean. What the first rank
-does alone, to make and remove the tree, is left out.
+The time of an operation follows from its number and its rate. For several iterations the summary
+has mean, extremes and deviation: the trial uses the mean. Operations of the first rank alone, to
+make and remove the tree, are left out.
 """
 
 import re
@@ -21,7 +21,7 @@ _LAUNCHED = re.compile(r"\s*mdtest-(\S+) was launched with (\d+) total task")
 _COMMAND = re.compile(r"\s*Command line used: (.+)")
 _ITEMS = re.compile(r"\s*(\d+) tasks, (\d+) (?:files|directories|file)")
 _STOPPED = re.compile(r"\s*Continue stonewall hit min: \d+ max: (\d+)")
-"""The time limit (-W) ended the creation: each task makes as many files as the quickest has."""
+"""The time limit (-W) ended the creation: each task makes as many files as the fastest one."""
 
 _RATES = re.compile(r"\s*SUMMARY(?: rate\b.*|:)\s*\(of (\d+) iterations\)")
 _TIMES = re.compile(r"\s*SUMMARY time\b")

@@ -1,7 +1,8 @@
-"""MLPerf Storage: summary.json of a run, the rates that DLIO adds up over all accelerators.
+"""MLPerf Storage: summary.json of a run, with the rates that DLIO adds up over all accelerators.
 
-A rate is of the steps between the first and the last ones of an epoch, whose number and time are
-not written: it becomes an account and not a run. Its "MB" are 2^20 bytes. An epoch is a repetition.
+A rate covers the steps between the first and the last ones of an epoch, whose number and time are
+not written, so it becomes an account instead of a run. Its "MB" are 2^20 bytes. An epoch is a
+repetition.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
-"""nectar: one line per request in the file of -csv; the console says operation, size and threads.
+"""nectar: one line per request in the file of -csv; the console has operation, size and threads.
 
-nectar divides by whole seconds and counts failed requests in its rates; here rates come from the
-requests' own times, and what nectar printed is kept beside them.
+nectar divides by whole seconds and counts failed requests in its rates. Here rates come from the
+requests' own times, and the rates that nectar printed are stored next to them.
 """
 
 import re
@@ -26,7 +26,7 @@ from loadstone.importers.completions import Completions
 COMPLETION = "completion_time_unix_nano"
 NEEDED = (COMPLETION, "object_name", "status", "elapsed_nanoseconds")
 KINDS = {"headers_elapsed_nanoseconds": "reading", "method": "mixed"}
-"""The benchmark that wrote a table, by a column that only it has."""
+"""The benchmark that wrote a table, by a column that is specific to it."""
 
 LINE_MAX = 1 << 16
 OVER_TIME = ("time_unix_nano,count_since_last_time", "time_unix_nano,DELETE,GET,HEAD,POST,PUT")
@@ -34,7 +34,7 @@ OPERATION_OF_STATUS = {"201": "put", "204": "delete", "202": "post"}
 PRINTED_DIFFERS = 0.01
 READING = ("get", "head")
 MOVING = ("put", "get")
-"""Operations that move the object's bytes."""
+"""Operations that transfer the object's bytes."""
 
 _BENCH = re.compile(
     r"Bench-(?P<operation>\w+) (?:of (?P<count>\d+)|for \S+).*? at (?P<threads>\d+) concurrency"
@@ -58,7 +58,7 @@ class Console:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NectarTable:
-    """The trial of a -csv file, the rate that was printed of it, and how many rows it lacks."""
+    """The trial of a -csv file, its rate as printed, and the number of missing rows."""
 
     trial: ImportedTrial
     printed_rate: float | None
@@ -66,7 +66,7 @@ class NectarTable:
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
-    """Read one or several -csv files, and the console's output of each where it is given."""
+    """Read one or several -csv files, and the console output of each if it is given."""
     tables = [path for path in paths if _is_table(path)]
     consoles = [read_console(path) for path in paths if path not in tables]
     if not tables:
@@ -93,7 +93,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
 
 
 def read_console(path: Path) -> Console:
-    """Read what nectar printed while it ran."""
+    """Read nectar's console output."""
     text = reading.read_text(path)
     begun = _BENCH.search(text)
     if begun is None:
@@ -135,10 +135,10 @@ def _first_line(path: Path) -> str:
 
 
 def _pair(tables: Sequence[Path], consoles: Sequence[Console]) -> list[Console | None]:
-    """Return the console's output that belongs to each table; each belongs to one.
+    """Return the console output that belongs to each table; each belongs to one.
 
-    It is of the same name, in the same folder where several have that name; else of the same place
-    in the order in which they were given.
+    It has the same name, and the same folder if several have that name; otherwise the same position
+    in the order of the arguments.
     """
     if not consoles:
         return [None] * len(tables)
@@ -211,7 +211,7 @@ def _made(
 ) -> NectarTable:
     phase = "mixed" if kind == "mixed" else operation
     parameters: dict[str, str | int | float] = {}
-    # nectar's own mixed benchmark has so many workers for each of its five operations.
+    # nectar's mixed benchmark has this many workers for each of its five operations.
     clients = (threads or 0) * (5 if kind == "mixed" else 1)
     if clients:
         parameters["threads"] = clients
@@ -234,7 +234,7 @@ def _made(
         rows=rows,
         window_ns=completions.window_ns,
         started_unix_ns=completions.origin_ns,
-        # It leaves out reads that failed, which the console's count shows.
+        # The file lacks failed reads, whose number follows from the console's count.
         counts_failures=operation not in READING or (console is not None and not missing),
         size_bytes=size,
         labels=("INCOMPLETE",) if missing else (),
@@ -244,7 +244,7 @@ def _made(
 
 
 def _notes(table: NectarTable, name: str) -> Iterator[str]:
-    """Yield a note where nectar's rate, over whole seconds, differs from that of its requests."""
+    """Yield a note if nectar's rate, over whole seconds, differs from that of its requests."""
     printed = table.printed_rate
     start_ns, end_ns = table.trial.window_ns
     rate = sum(row.requests for row in table.trial.rows) / (end_ns - start_ns) * SECOND_NS

@@ -1,4 +1,4 @@
-"""A file of iperf3 as the ceiling of a path, to hold results against."""
+"""Reads a file of iperf3 as the ceiling of a network path, for comparison with results."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from loadstone.formats import iperf3
 
 
 def read_ceiling(path: Path) -> KnownCeiling:
-    """Return the path's ceiling: what arrived, with the slowest and the fastest second.
+    """Return the path's ceiling: the received rate, with the slowest and the fastest second.
 
-    Of a path that became slower meanwhile it is what arrived in its last third.
+    If the path slowed down during the measurement, its last third is used.
     """
     document = iperf3.read_measurement(path)
     rates = [

@@ -1,4 +1,4 @@
-"""Writes what was imported as a run folder, in the format that loadstone's own runs have."""
+"""Writes imported trials as a run folder, in the format of loadstone's own runs."""
 
 import datetime
 import hashlib
@@ -20,11 +20,11 @@ from loadstone.results.writer import RunWriter
 
 LABEL = "IMPORTED"
 LEAST_ROWS = 1000
-"""So many rows of the largest number still add up to one that can be written."""
+"""The sum of this many rows with the largest number must still be representable."""
 
 
 def write_run(imported: Imported, folder: Path) -> None:
-    """Write a run folder; what the tool did not record is absent there too."""
+    """Write a run folder; values that the tool did not record are absent there, too."""
     for trial in imported.trials:
         _check(imported, trial)
     imported = replace(imported, trials=tuple(map(_from_its_begin, imported.trials)))
@@ -68,7 +68,7 @@ def write_run(imported: Imported, folder: Path) -> None:
 
 
 def _from_its_begin(trial: ImportedTrial) -> ImportedTrial:
-    """Return a trial whose clock begins in the second of its first request, not before."""
+    """Return a trial whose clock begins in the second of its first request."""
     seconds = trial.window_ns[0] // SECOND_NS
     start_ns, end_ns = (moment - seconds * SECOND_NS for moment in trial.window_ns)
     begun_ns = trial.started_unix_ns
@@ -81,7 +81,7 @@ def _from_its_begin(trial: ImportedTrial) -> ImportedTrial:
 
 
 def _check(imported: Imported, trial: ImportedTrial) -> None:
-    """Refuse what cannot have happened, and would burst the record or the charts of it."""
+    """Refuse impossible values, which would overflow the record or its charts."""
     where = f'{imported.tool}, "{imported.name}", {trial.phase}'
     start_ns, end_ns = trial.window_ns
     if not 0 < end_ns - start_ns <= LONGEST_S * SECOND_NS:
@@ -103,7 +103,7 @@ def _check(imported: Imported, trial: ImportedTrial) -> None:
 
 
 def _identity(imported: Imported) -> str:
-    """Return an id that the same file always gets, so that importing twice makes one run."""
+    """Return an id derived from the file, so that importing twice makes the same run."""
     digest = hashlib.sha256()
     for trial in imported.trials:
         digest.update(repr((trial.workload, trial.started_unix_ns, trial.rows)).encode())

@@ -1,7 +1,8 @@
-"""sai3-bench: results.tsv, a row for each operation and class of sizes, from 0.6.7 one of all too.
+"""sai3-bench: results.tsv, a row for each operation and class of sizes; from 0.6.7 also one of all
+sizes.
 
-How long it took is not written, and follows from count and rate; failed requests, threads and the
-start are written elsewhere. Times are microseconds, of a merged histogram.
+The duration is not written, and follows from count and rate. Failed requests, threads and start are
+not in this file. Times are microseconds, from a merged histogram.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ RATE_ROUNDED = 0.005
 
 
 def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
-    """Read results; the operations of a file were done side by side, and are one trial."""
+    """Read results; the operations of a file ran concurrently, and are one trial."""
     hint = "give results.tsv, or prepare_results.tsv, of a result folder"
     rows = list(reading.read_table(path, NEEDED, hint, delimiter="\t"))
     if not rows:
@@ -29,7 +30,7 @@ def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     for place, row in rows:
         operations.setdefault(row["operation"], []).append((place, row))
     whole = [_whole_rows(operation) for operation in operations.values()]
-    # The rate of most requests is the one that rounding cut least.
+    # The rate of the most requests is the one with the smallest rounding error.
     lengths = [_length_s(place, row) for operation in whole for place, row in operation]
     _, length_s = max(lengths)
     if length_s == 0:
@@ -52,7 +53,7 @@ def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
 def _whole_rows(
     rows: Sequence[tuple[FileLine, Mapping[str, str]]],
 ) -> Sequence[tuple[FileLine, Mapping[str, str]]]:
-    """Return the row of all sizes; where there is none, those of each class of sizes."""
+    """Return the row of all sizes; if there is none, the rows of all size classes."""
     return [row for row in rows if row[1]["size_bucket"] == "ALL"] or rows
 
 
@@ -68,7 +69,7 @@ def _work(rows: Sequence[tuple[FileLine, Mapping[str, str]]]) -> Work:
     means = [reading.number(place, "mean_us", row["mean_us"]) for place, row in rows]
     longest = [reading.number(place, "max_us", row["max_us"]) for place, row in rows]
     place, first = rows[0]
-    # Percentiles of several classes do not add up.
+    # Percentiles of several classes cannot be combined.
     shares = {share: name for share, name in QUANTILES.items() if len(rows) == 1 and name in first}
     count = sum(counts)
     for (row_place, row), number, size in zip(rows, counts, sizes, strict=True):

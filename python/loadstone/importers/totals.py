@@ -1,4 +1,4 @@
-"""Trials from totals, for tools that keep neither requests nor seconds."""
+"""Makes trials from totals, for tools that record neither requests nor seconds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from loadstone.formats.imported import SECOND_NS, Hints, ImportedTrial, Row, Sta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The good requests of one operation; `failed` is None if not stated.
+    """The successful requests of one operation; `failed` is None if not stated.
 
     `objects` is the number of objects of requests on objects.
     """
@@ -35,7 +35,7 @@ def trial_of_works(
     hints: Hints,
     is_measured: bool = True,
 ) -> ImportedTrial:
-    """Return the trial of concurrent operations; None is not stated."""
+    """Return the trial of concurrent operations; None means not stated."""
     threads, size = threads or hints.threads, size_bytes or hints.size_bytes
     return ImportedTrial(
         target=hints.target or tool,
@@ -47,7 +47,7 @@ def trial_of_works(
             Row(
                 operation=work.operation,
                 outcome=outcome,
-                # At the end: no second of the window claims all requests as its own.
+                # At the end, so that no second of the window contains all requests.
                 second=length_ns // SECOND_NS,
                 requests=requests,
                 objects=work.objects if outcome == "ok" else 0,

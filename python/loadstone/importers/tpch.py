@@ -1,7 +1,8 @@
 """Times of TPC-H queries: a log of queries as they ran, or lines of averages and details.
 
 `## Running tpch query #6, ...` followed by `elapsed: Double = 5.9` is one time; a query without an
-elapsed time failed and is counted as such. `Q06, avg: 5.9, detail: [5.8, 5.7]` is all times of one.
+elapsed time failed and is counted as such. `Q06, avg: 5.9, detail: [5.8, 5.7]` has all times of
+one.
 """
 
 import re
@@ -18,11 +19,11 @@ _ELAPSED = re.compile(r"elapsed: Double = (\S+)")
 _DETAIL = re.compile(r"Q(\d{1,9}), avg:\s*([\d.]*), detail: \[([^\]]*)(\])?")
 
 Time = tuple[FileLine, int, int, str]
-"""Where it stands, the query, the repetition, and the seconds as they are printed."""
+"""Its place, the query, the repetition, and the seconds as printed."""
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Account:
-    """Read one file per system; a system is named by NAME=FILE, by the hint, or by its file."""
+    """Read one file per system; NAME=FILE, the hint, or the file's name gives the system's name."""
     measurements: list[Measurement] = []
     named = [reading.named_file(path) for path in paths]
     for name, path in named:

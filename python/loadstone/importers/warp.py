@@ -38,19 +38,19 @@ LINE_MAX = 1 << 20
 NEEDED = ("thread", "op", "n_objects", "bytes", "error", "start", "end")
 DURATION_SLACK_NS = 100_000_000
 DURATION_SLACK = 0.1
-"""Times are of the wall clock and durations of a steady one: clocks that are corrected part a
-little.
+"""Timestamps use the wall clock and durations a monotonic one; they diverge when clocks are
+corrected.
 """
 
 ZSTD = b"\x28\xb5\x2f\xfd"
-"""First bytes of a file compressed by zstd."""
+"""Magic number of a zstd file."""
 
 _STATUS = re.compile(r"\b([45]\d\d)\b")
 
 
 @dataclass(slots=True)
 class _Group:
-    """The requests of one operation, with all that a trial needs to know of them."""
+    """The requests of one operation, with everything that a trial needs."""
 
     completions: Completions
     threads: set[tuple[str, str]] = field(default_factory=set)
@@ -58,7 +58,7 @@ class _Group:
 
 
 def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
-    """Read benchmarks; operations that followed each other are trials, others are one mix.
+    """Read benchmarks; consecutive operations are trials, concurrent ones a mix.
 
     Files of several clients at the same time are parts of one load.
     """
@@ -132,7 +132,7 @@ def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str] | str]]:
 
 
 def table_of(path: Path) -> tuple[Sequence[str], Iterator[tuple[FileLine, str]]]:
-    """Return the columns of a file, and its lines under the head, each with its place."""
+    """Return the columns of a file, and its data lines with their places."""
     lines = _lines(path)
     head = next(lines, "")
     columns = head.rstrip("\r\n").removeprefix("\ufeff").split("\t")
@@ -141,7 +141,7 @@ def table_of(path: Path) -> tuple[Sequence[str], Iterator[tuple[FileLine, str]]]
 
 
 def _whole_lines(path: Path, lines: Iterator[str]) -> Iterator[tuple[FileLine, str]]:
-    """Yield lines, those of an error that is quoted over several lines as one."""
+    """Yield lines, joining those of a quoted error with line breaks."""
     number = 1
     for line in lines:
         number += 1
@@ -157,7 +157,7 @@ def _whole_lines(path: Path, lines: Iterator[str]) -> Iterator[tuple[FileLine, s
 
 
 def _json_text(path: Path) -> str | None:
-    """Return what a file holds if that is JSON, compressed or not; None where it is not."""
+    """Return the text of a JSON file, compressed or not; None if it is another format."""
     try:
         regular_file.check(path)
         with path.open("rb") as file:
@@ -264,14 +264,14 @@ def _trial(
 
 
 def _arrow() -> Any:
-    """Return what unpacks warp's files; the other importers need none of it."""
+    """Return pyarrow, which decompresses warp's files; other importers do not need it."""
     import pyarrow as pa
 
     return pa
 
 
 def _read_totals(path: Path, text: str, workload: str, hints: Hints) -> ImportedFile:
-    """Read the text of one benchmark."""
+    """Read the JSON of one benchmark."""
     document = parse_document(FileLine(path), text)
     operations = dict(document.at("by_op_type").entries())
     if not operations:
@@ -305,8 +305,8 @@ def _stretches(
 ) -> Iterator[tuple[Sequence[str], bool]]:
     """Yield operations that overlapped in time, in order, and whether they were measured.
 
-    `windows` are the begin and the end of each operation. What runs apart from the benchmarked
-    operation prepares for it.
+    `windows` are the beginning and end of each operation. Operations that do not overlap the
+    benchmarked one are its preparation.
     """
     groups: list[list[str]] = []
     for name in sorted(windows, key=lambda name: windows[name][0]):
@@ -321,7 +321,7 @@ def _stretches(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Totals:
-    """All requests of one operation, as warp adds them up."""
+    """All requests of one operation, as totalled by warp."""
 
     work: Work
     threads: int
@@ -347,7 +347,7 @@ def _of_totals(place: FileLine, name: str, node: JsonNode) -> _Totals:
             failed=failed,
             objects=node.at("total_objects").whole(),
             bytes=node.at("total_bytes").whole() if operation in ("put", "get") else 0,
-            # Times of failed requests are among those of the good ones.
+            # Times include failed requests, so they are used only if there are none.
             stated=_times_of_stretches(node, requests) if not failed else None,
         ),
         threads=node.at("concurrency").whole(),
@@ -358,7 +358,7 @@ def _of_totals(place: FileLine, name: str, node: JsonNode) -> _Totals:
 
 
 def _times_of_stretches(node: JsonNode, requests: int) -> Stated | None:
-    """Combine the times of all clients' stretches; None unless they cover all requests."""
+    """Combine the times of all clients' segments; None unless they cover all requests."""
     by_client = node.find("requests_by_client")
     stretches = [
         sized
@@ -385,7 +385,7 @@ def _times_of_stretches(node: JsonNode, requests: int) -> Stated | None:
 
 
 def _count_clients(node: JsonNode) -> int:
-    """Return how many clients took part; 0 where it is not stated."""
+    """Return how many clients took part; 0 if it is not stated."""
     clients = node.find("clients")
     if clients is None:
         return 0

@@ -34,13 +34,13 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
 """The arguments of the command for each answer."""
 
 MOVING = ("recover", "backfill", "degraded", "remapped", "misplaced", "peering", "undersized")
-"""Words in the states of placement groups whose data moves."""
+"""Words in the states of placement groups that move data."""
 
 POOL_SETTINGS = ("size", "min_size", "pg_num", "crush_rule", "erasure_code_profile", "flags_names")
 
 
 def digest(answer: Mapping[str, object], pools: Iterable[str]) -> ClusterState:
-    """Return the relevant facts of a cluster's answers, of some `pools` or all.
+    """Return the relevant facts in a cluster's answers, for some `pools` or all.
 
     Raises ValueError if an answer is not Ceph's.
     """
@@ -64,7 +64,7 @@ def digest(answer: Mapping[str, object], pools: Iterable[str]) -> ClusterState:
 
 
 def is_moving(facts: ClusterState) -> bool:
-    """Say whether the cluster was moving or repairing data."""
+    """Tell whether the cluster was moving or repairing data."""
     states = " ".join(facts.get("groups") or ())
     counts = (facts.get("objects_misplaced"), facts.get("objects_degraded"))
     return any(counts) or any(word in states for word in MOVING)

@@ -25,7 +25,7 @@ UNLIMITED_1 = 1 << 60
 
 
 def own_folder() -> Path:
-    """Return the folder of this process' group (version 2); AbsentError where there is none."""
+    """Return the folder of this process's group (version 2); AbsentError if there is none."""
     try:
         text = Path("/proc/self/cgroup").read_text(encoding="utf-8")
     except OSError as error:
@@ -37,7 +37,7 @@ def own_folder() -> Path:
 
 
 def own_folder_1(controller: str) -> Path | None:
-    """Return the folder of this process' group of a controller of version 1, if any."""
+    """Return the folder of this process's group of a controller of version 1, if any."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             _, names, path = line.split(":", 2)

@@ -18,7 +18,7 @@ class Cpu:
         self._tick_ns = 1e9 / os.sysconf("SC_CLK_TCK")
 
     def read(self) -> Iterator[tuple[str, str, float]]:
-        # Load threads run on these only: the load of other cores does not matter.
+        # Load threads run only on these cores, so other cores are left out.
         for number in os.sched_getaffinity(0):
             yield str(number), "allowed", 1.0
         for line in self._file.read().splitlines():

@@ -28,7 +28,7 @@ class Disk:
 
     def __init__(self) -> None:
         self._file = KernelFile("/proc/diskstats")
-        # Partitions are listed too, and would count the work of disks twice.
+        # Partitions are listed too, and would be counted in addition to their disks.
         self._disks = set(os.listdir(BLOCK)) if BLOCK.is_dir() else None
 
     def read(self) -> Iterator[tuple[str, str, float]]:

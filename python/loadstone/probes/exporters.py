@@ -20,12 +20,13 @@ PREFIX = "prometheus:"
 QUIT_S = 2.0
 BATCHES_MAX = 10_000
 RECENT = 4
-"""Readings of each exporter that are kept between trials."""
+"""Number of readings of each exporter that are kept between trials."""
 
 DISK_REQUESTS = "node_disk_io_now"
 SOON_NS = 5_000_000_000
-"""The longest that a trial waits for a new reading; exporters that are read less often are not used
-for the current state."""
+"""The longest that a trial waits for a new reading, in nanoseconds; exporters with longer intervals
+are not used for the current state.
+"""
 
 INHERITED = (
     "HOME",
@@ -64,7 +65,7 @@ class Exporters:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            # Ctrl-C must not end it: it stops at the end of its input.
+            # Ctrl-C must not end it: it stops when its input is closed.
             start_new_session=True,
             env={name: os.environ[name] for name in os.environ if name.startswith(INHERITED)},
         )
@@ -89,9 +90,9 @@ class Exporters:
             self._recent.append(batch)
 
     def disk_requests(self, since_unix_ns: int = 0) -> float | None:
-        """Return the requests in flight at the busiest disk, as last read since a time.
+        """Return the requests in flight at the busiest disk, from readings after a time.
 
-        None if nothing was read since.
+        None if there was no reading since.
         """
         return self._disk_requests(lambda probe, read_ns: read_ns >= since_unix_ns)
 
@@ -140,7 +141,7 @@ class Exporters:
         assert process is not None
         assert process.stdout is not None
         with process.stdout as source:
-            # Ends with the stream, which the end of the process may cut.
+            # Ends with the stream, which may be truncated when the process is killed.
             for batch in StreamReader.of_descriptor(source.fileno()):
                 self.keep(batch)
 

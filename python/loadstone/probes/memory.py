@@ -31,7 +31,7 @@ class Memory:
     def read(self) -> Iterator[tuple[str, str, float]]:
         for name, file in self._files.items():
             for line in file.read().splitlines():
-                # "MemTotal:  16384 kB" in the one file, "pswpin 0" in the other.
+                # "MemTotal:  16384 kB" in meminfo, "pswpin 0" in vmstat.
                 key, value, *_ = line.split()
                 if name == "meminfo" and key.rstrip(":") in MEMORY:
                     yield "", MEMORY[key.rstrip(":")], float(value) * 1024

@@ -71,7 +71,7 @@ def shaped_cards() -> dict[str, float]:
 
 
 class Network:
-    """Reads /proc/net/dev, the queues of the cards, and /proc/net/softnet_stat where it is."""
+    """Reads /proc/net/dev, the cards' queues, and /proc/net/softnet_stat if it exists."""
 
     SUMMARY = "bytes, packets and link speed of each network card, what it and its queues dropped"
 
@@ -132,8 +132,8 @@ class Network:
                 part.close()
 
 
-# Drops of queues come over netlink: no file has them.
-# Layouts are those of linux/rtnetlink.h and linux/pkt_sched.h.
+# Drops of queues are only available through netlink. Layouts are from linux/rtnetlink.h and
+# linux/pkt_sched.h.
 NETLINK_ROUTE, RTM_GETQDISC, NLMSG_DONE, NLMSG_ERROR = 0, 38, 3, 2
 REQUEST_DUMP = 0x301
 TCA_STATS = 3
@@ -144,7 +144,7 @@ HEADER = struct.Struct("=IHHII")
 QUEUE = struct.Struct("=BBHiIII")
 ATTRIBUTE = struct.Struct("=HH")
 STATS = struct.Struct("=QII")
-"""Bytes and packets that went through, and packets that were dropped; more follows."""
+"""Transmitted bytes and packets, and dropped packets; further fields follow."""
 
 ANSWER_S = 0.5
 ANSWER_MAX_BYTES = 1 << 16
@@ -192,7 +192,7 @@ def _dropped(message: bytes) -> Iterator[tuple[str, str, float]]:
     while len(attributes) >= ATTRIBUTE.size:
         length, kind = ATTRIBUTE.unpack_from(attributes)
         if kind == TCA_STATS:
-            # The card may have gone since.
+            # The card may have been removed meanwhile.
             with contextlib.suppress(OSError):
                 card = socket.if_indextoname(index)
                 yield card, METRICS[parent], float(STATS.unpack_from(attributes, ATTRIBUTE.size)[2])

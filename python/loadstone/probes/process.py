@@ -31,7 +31,7 @@ class Process:
             self._io = None
 
     def read(self) -> Iterator[tuple[str, str, float]]:
-        # Names may hold spaces; what follows the last bracket does not.
+        # The name may contain spaces, so the line is split after its closing bracket.
         fields = self._stat.read().rpartition(")")[2].split()
         yield "", "user_ns", int(fields[11]) * self._tick_ns
         yield "", "system_ns", int(fields[12]) * self._tick_ns

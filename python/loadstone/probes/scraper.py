@@ -1,9 +1,9 @@
-"""Reads metrics of exporters at an interval, as a process of its own beside the load.
+"""Reads metrics of exporters at an interval, in a separate process beside the load.
 
-`python -m loadstone.probes.scraper` takes what to read as JSON on its standard input, writes rows
-as an Arrow stream to its standard output, and ends when its input does. It is less important than
-the load: it runs at a lower priority. Each exporter has a thread, and a reading that is late, too
-long or not understood is a gap with its reason (metric `up`, value 0, the reason as its subject).
+`python -m loadstone.probes.scraper` reads its task as JSON from standard input, writes rows as an
+Arrow stream to standard output, and exits when its input is closed. It runs at a lower priority
+than the load. Each exporter has a thread. A late, oversized or malformed response is recorded as a
+gap with its reason (metric `up`, value 0, the reason as its subject).
 """
 
 import contextlib
@@ -41,18 +41,18 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 class GapError(Exception):
-    """A reading that did not come, and why."""
+    """A failed reading and its reason."""
 
 
 def pattern_of(names: Sequence[str]) -> re.Pattern[str]:
-    """Return one expression for names in which * stands for anything."""
+    """Return a pattern for names in which * matches anything."""
     return re.compile("|".join(f"(?:{fnmatch.translate(name)})" for name in names))
 
 
 def parse(text: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, float]]:
     """Yield labels, name and value of each wanted series.
 
-    Lines of others are left out before they are parsed: of a hundred thousand, few are wanted.
+    Lines of other series are skipped before parsing, as few out of a hundred thousand are wanted.
     """
     wanted_lines = (
         line
@@ -66,9 +66,9 @@ def parse(text: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, float]
 
 
 def fetch(url: str, probe: ExporterDocument, token: str | None) -> str:
-    """Return what an exporter answers, or raise GapError; it never takes longer than its time.
+    """Return an exporter's response, or raise GapError; the probe's time limit covers all of it.
 
-    A time limit on each read would not do: an exporter may send a byte a second for ever.
+    A time limit for each read would not suffice: an exporter may send one byte per second for ever.
     """
     parts = urlsplit(url)
     timeout_s = probe["timeout_ns"] / 1e9
@@ -81,7 +81,7 @@ def fetch(url: str, probe: ExporterDocument, token: str | None) -> str:
     late = f"no whole answer within {timeout_s:g} s"
     try:
         text = _answer(connection, parts.path or "/", parts.query, probe, token)
-        # An answer of no stated length looks whole when the watchdog has cut it off.
+        # A response without a stated length looks complete when the watchdog has cut it off.
         if is_over.is_set() or time.monotonic() - began >= timeout_s:
             raise GapError(late)
         return text
@@ -125,7 +125,7 @@ def _answer(
     headers = {"Accept": "text/plain;version=0.0.4", "Connection": "close"}
     headers |= {"Authorization": f"Bearer {token}"} if token else {}
     connection.request("GET", f"{path}?{query}" if query else path, headers=headers)
-    # The answer takes the socket over, and the watchdog needs it until the end.
+    # The response takes over the socket, and the watchdog needs it until the end.
     sock = connection.sock
     response = connection.getresponse()
     connection.sock = connection.sock or sock
@@ -143,9 +143,9 @@ def _answer(
 
 
 def place_of(url: str, urls: Sequence[str]) -> str:
-    """Return what an exporter is called: host and port, with its path where others share them.
+    """Return an exporter's name: host and port, and its path if several share them.
 
-    What follows the path may be a secret; exporters that differ in that alone have numbers.
+    The query may be a secret; exporters that differ only in the query are numbered.
     """
     parts = urlsplit(url)
     others = [other for other in urls if urlsplit(other).netloc == parts.netloc]
@@ -156,10 +156,10 @@ def place_of(url: str, urls: Sequence[str]) -> str:
 
 
 def read_exporter(url: str, probe: ExporterDocument, token: str | None) -> list[Row]:
-    """Return the rows of one reading: the series wanted, or the gap and its reason."""
+    """Return the rows of one reading: the wanted series, or the gap and its reason."""
     host, name = place_of(url, probe["urls"]), f"prometheus:{probe['name']}"
     time_ns = time.time_ns()
-    # What follows the path of a URL may be a secret too.
+    # The query of a URL may be a secret, too.
     secrets = [secret for secret in (token, urlsplit(url).query) if secret]
     try:
         series = list(
@@ -171,20 +171,22 @@ def read_exporter(url: str, probe: ExporterDocument, token: str | None) -> list[
     except GapError as gap:
         return [_gap(time_ns, host, name, fit(str(gap), secrets))]
     except Exception as error:
-        # Whatever an exporter sends, it takes down neither its thread nor the others'.
+        # A response, however malformed, must not end this thread or others.
         return [_gap(time_ns, host, name, fit(f"not understood: {error}", secrets))]
     rows = [
         (time_ns, host, name, fit(labels, secrets), metric, value)
         for labels, metric, value in series[: probe["series_max"]]
     ]
-    # The count shows an answer without a single wanted name, and one with more than are kept.
+    # The count reveals a response without any wanted series, and one that was truncated.
     rows.append((time_ns, host, name, "", "up", 1.0))
     rows.append((time_ns, host, name, "", "series", float(len(series))))
     return rows
 
 
 def fit(text: str, secrets: list[str]) -> str:
-    """Return what an exporter said without secrets that it sent back, and without escapes."""
+    """Return an exporter's message without secrets that it echoed and without control
+    characters.
+    """
     return _loadgen.plain(_loadgen.blot(text, secrets)) if secrets else _loadgen.plain(text)
 
 
@@ -200,7 +202,7 @@ def _read_for_ever(
     due_ns = time.monotonic_ns()
     while True:
         rows.put(read_exporter(url, probe, token))
-        # On absolute ticks; one that passed while the name was looked up is a gap too.
+        # On absolute ticks; a tick missed during name resolution is a gap, too.
         due_ns += every_ns
         missed = 0
         while due_ns < time.monotonic_ns():
@@ -214,7 +216,7 @@ def _read_for_ever(
 
 
 def main() -> None:
-    """Read what to do, and do it until the input ends."""
+    """Read the task, and run it until the input is closed."""
     with contextlib.suppress(OSError):
         os.nice(NICE)
     source = sys.stdin.buffer
@@ -239,7 +241,7 @@ def main() -> None:
 
 
 def _end_with(source: BinaryIO) -> None:
-    # The process that started this has ended: its rows have no reader.
+    # The parent process has ended, so nobody reads the rows.
     while source.read(1):
         pass
     os._exit(0)

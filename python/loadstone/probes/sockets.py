@@ -1,4 +1,4 @@
-"""Sockets by state, and the local ports that are left.
+"""Sockets by state, and the number of free local ports.
 
 From /proc/net/sockstat, which takes constant time; /proc/net/tcp takes milliseconds per thousand
 sockets and would disturb the measurement.
@@ -17,11 +17,13 @@ from loadstone.probes.proc import AbsentError, KernelFile, open_existing
 
 TIME_WAIT_S = 60
 TIME_WAIT_REUSED_S = 1
-"""How long the kernel reserves a port after its connection, without and with tcp_tw_reuse."""
+"""Seconds for which the kernel reserves a port after its connection, with and without
+tcp_tw_reuse.
+"""
 
 TCP_TW_REUSE = Path("/proc/sys/net/ipv4/tcp_tw_reuse")
 TCP_TW_REUSE_USUAL = 2
-"""The default since Linux 4.19, only on loopback, for hosts that do not state it."""
+"""The default since Linux 4.19 (reuse on loopback only), for hosts that do not state it."""
 
 PORTS_QUICK_SHARE = 0.5
 """Linux uses local ports of one parity first. If all of these are reserved, each connection
@@ -40,7 +42,7 @@ _TICKS_PER_S = 100
 class Connection:
     """One TCP connection of this network namespace.
 
-    `timer_s` is the rest of its timer; in TIME_WAIT, until its port is free.
+    `timer_s` is the remaining time of its timer; in TIME_WAIT, until its port is free.
     """
 
     port: int
@@ -87,7 +89,7 @@ def port_rest_s(tcp_tw_reuse: int, *, is_loopback: bool) -> int:
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether an address, or a URL with one, is a loopback address by its text."""
+    """Tell whether the text of an address, or of a URL with one, is a loopback address."""
     host = urlsplit(address if "://" in address else f"//{address}").hostname or ""
     return host in ("localhost", "::1") or host.startswith("127.")
 

@@ -42,7 +42,7 @@ class ReportModule(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """One published report, or one system of it; its tables may be Markdown."""
+    """One published report, or one system of it; `tables` may be Markdown."""
 
     name: str
     file: str
@@ -99,7 +99,7 @@ PUBLISHED: Mapping[str, Published] = {
 
 
 def find_all(names: Sequence[str]) -> list[Published]:
-    """Return several reports; all systems of a report together are that report."""
+    """Return several reports; all systems of a report are combined into that report."""
     chosen = list(dict.fromkeys(find(name).name for name in names))
     for whole in PUBLISHED.values():
         systems = [
@@ -113,12 +113,12 @@ def find_all(names: Sequence[str]) -> list[Published]:
 
 
 def is_published(text: str) -> bool:
-    """Tell whether an argument names a published report and not a run folder."""
+    """Tell whether an argument names a published report instead of a run folder."""
     return text.startswith(PREFIX)
 
 
 def find(name: str) -> Published:
-    """Return a published report by its name, with or without "published:" before it."""
+    """Return a published report by its name, with or without the prefix "published:"."""
     bare = name.removeprefix(PREFIX)
     if bare not in PUBLISHED:
         raise InputError(

@@ -38,7 +38,7 @@ class CernColumn:
 
     @property
     def table(self) -> str:
-        """The title of the table that it stands in."""
+        """The title of the column's table."""
         return f"{self.operation} {self.size}"
 
 
@@ -54,7 +54,7 @@ class DamagedCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CernFacts(read.ReportFacts):
-    """The text of the slides beside their tables; `marks` are by the title of a table."""
+    """The text of the slides around their tables; `marks` are keyed by the title of a table."""
 
     target: str
     call_outs: tuple[str, ...]
@@ -80,7 +80,7 @@ def account() -> Account:
 
 
 def render() -> str:
-    """Return the tables in their layout; one slide prints two cells more than its copies do."""
+    """Return the tables in their layout; one slide has two cells more than its copies."""
     return "\n".join(_table(title, columns) for title, columns in _tables())
 
 

@@ -1,8 +1,8 @@
-"""The ten charts of a published long run, drawn from runs, each also as a better chart.
+"""The ten charts of a published long run, drawn from runs, each also in a corrected form.
 
 The published charts show `n · 1000 / Σ duration` × threads, with all lines in one panel over client
-× threads. The better ones show completions by wall time with intervals, a panel per action, and no
-lines between clients.
+× threads. The corrected ones show completions by wall time with intervals, a panel per action, and
+no lines between clients.
 """
 
 import re
@@ -27,7 +27,7 @@ from loadstone.results.several import CLIENT
 
 ENCRYPTION, BUCKETS = "encryption", "buckets"
 OF_MODES = ("WRITE", "SHARE")
-"""The actions in the chart of two modes: those that encrypt."""
+"""The encrypting actions, shown in the chart that compares two modes."""
 
 CAPTION = (
     "n · 1000 / Σ duration in milliseconds, × threads, on a logarithmic axis: as if a thread did"
@@ -58,7 +58,7 @@ class _Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """The order and the words of places on the axis, and the keys of lines."""
+    """The order and labels of positions on the axis, and the keys of lines."""
 
     place: Callable[[_Point], tuple[tuple[int, ...], str]]
     series: Callable[[_Point], str]
@@ -104,7 +104,7 @@ class _Chart:
         cells = [replace(point.action.cell, operation=point.action.action) for point in self.points]
         keys = dict.fromkeys(_key(cell) for cell in cells)
         modes = {point.mode for point in self.points}
-        # Each line names its mode if there are several; a single mode is named here only.
+        # Each line names its mode if there are several; a single mode is named only here.
         encrypted = f" Encrypted with {modes.pop()}." if len(modes) == 1 and "" not in modes else ""
         return {
             "name": NO_FILE_NAME.sub("-", self.name.lower()),
@@ -157,7 +157,7 @@ def _charts(points: Sequence[_Point]) -> Iterable[_Chart]:
 
 
 def _named(name: str, title: str, client: str, among: Sequence[_Point]) -> dict[str, str]:
-    """Return a chart's name and title, with the client where there are several."""
+    """Return a chart's name and title, with the client if there are several."""
     if len({point.client for point in among}) == 1:
         return {"name": name, "title": title}
     return {"name": f"{name}-{client}", "title": f"{title}, {client}"}

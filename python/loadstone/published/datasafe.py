@@ -42,7 +42,7 @@ class DatasafeLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasafeRate:
-    """One cell of the table of rates; one printed line ends in so many blanks."""
+    """One cell of the table of rates, with the number of its trailing blanks as printed."""
 
     operation: str
     threads: int
@@ -53,7 +53,7 @@ class DatasafeRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasafeClient:
-    """A machine that made load."""
+    """A machine that made the load."""
 
     name: str
     kind: str
@@ -129,7 +129,7 @@ def _rates_tables() -> str:
         lines: dict[int, list[str]] = {}
         for rate in _rates():
             if rate.operation == operation:
-                # One printed line ends in blanks; they belong to the layout, not to the number.
+                # The trailing blanks of one printed line belong to the layout, not to the number.
                 text = rate.rate + " " * int(rate.trailing_blanks or 0)
                 lines.setdefault(rate.threads, []).append(text)
         tables.append(rates_table(operation, sizes, lines))

@@ -1,4 +1,4 @@
-"""The campaign of Hummingbird, Ceph and Swift in four laboratories: 18 tables, 240 rates."""
+"""Benchmarks of Hummingbird, Ceph and Swift in four laboratories: 18 tables, 240 rates."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ FILE = "hummingbird"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HummingbirdRate:
-    """One cell of a table, which `head` begins as it is printed."""
+    """One cell of a table; `head` is the beginning of the table as printed."""
 
     table: int
     head: str
@@ -28,7 +28,7 @@ class HummingbirdRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laboratory:
-    """A laboratory of some tables."""
+    """A laboratory that measured some of the tables."""
 
     name: str
     hardware: str
@@ -58,7 +58,7 @@ class NectarCampaign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HummingbirdFacts(read.ReportFacts):
-    """The text of the document beside its tables."""
+    """The text of the document around its tables."""
 
     campaign: NectarCampaign
     laboratories: Mapping[str, Laboratory]
@@ -87,7 +87,7 @@ def account() -> Account:
 
 
 def render() -> str:
-    """Return the tables in their order and layout, each under the name of its laboratory."""
+    """Return the tables in order and in their layout, each under the name of its laboratory."""
     parts, laboratory = [], None
     for rates in _tables():
         if rates[0].lab != laboratory:

@@ -1,4 +1,4 @@
-"""Reading the package's own data files into the types of each report."""
+"""Reads the package's own data files into the types of each report."""
 
 import csv
 import tomllib
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFacts:
-    """The keys of the TOML file of any report, to which each report adds its own.
+    """Keys of the TOML file of any report, extended by each report.
 
     `ratios` are ratios in words, `loads` statements on threads, `text` quoted parts of the report.
     """
@@ -33,13 +33,13 @@ class ReportFacts:
 
 
 def read_rows(name: str, kind: type[T]) -> tuple[T, ...]:
-    """Return the rows of a CSV file; text stays as it is printed."""
+    """Return the rows of a CSV file, with text as printed."""
     adapter = TypeAdapter(kind)
     return tuple(map(adapter.validate_python, csv.DictReader(_data(f"{name}.csv").splitlines())))
 
 
 def read_facts(name: str, kind: type[T]) -> T:
-    """Return the content of a TOML file."""
+    """Return the contents of a TOML file."""
     return TypeAdapter(kind).validate_python(tomllib.loads(_data(f"{name}.toml")))
 
 

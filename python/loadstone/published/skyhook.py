@@ -13,7 +13,7 @@ FILE = "skyhook"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkyhookRate:
-    """A rate as it is printed, or one that words hint at, whose `value` they mean."""
+    """A rate as printed, or one described in words, with the meant number in `value`."""
 
     threads: int
     osds: int
@@ -42,7 +42,7 @@ class SkyhookCeiling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkyhookFacts(read.ReportFacts):
-    """All figures of the document; `hinted` are said in words only."""
+    """All figures of the document; `hinted` are given in words only."""
 
     target: str
     threads: tuple[int, ...]
@@ -55,7 +55,7 @@ facts = cache(partial(read.read_facts, FILE, SkyhookFacts))
 
 
 def account() -> Account:
-    """Return the rates and the ceilings in bytes per second, each as its own tool counts them."""
+    """Return the rates and the ceilings in bytes per second, by each tool's own units."""
     return Account(
         name=FILE,
         title=facts().title,
@@ -70,7 +70,7 @@ def account() -> Account:
 
 
 def render() -> str:
-    """Return the network's figures as they are printed, and all figures in a table.
+    """Return the network's figures as printed, and all figures in a table.
 
     The report has no table of its own.
     """

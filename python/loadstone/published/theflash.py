@@ -25,7 +25,7 @@ class TheflashTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TheflashFacts(read.ReportFacts):
-    """The text of the document beside its times."""
+    """The text of the document around its times."""
 
     block_title: str
 

@@ -1,7 +1,7 @@
-"""Run folders: records in, a `Run` out.
+"""Run folders: writing records, and reading them as a `Run`.
 
-This package knows files, and not how load is made or judged. `record` is the result of one trial,
-`store` reads a folder, `writer` writes one.
+This package only handles files, and does not know how load is made or judged. `record` is the
+result of one trial, `store` reads a folder, `writer` writes one.
 """
 
 from loadstone.results.record import Record, Run

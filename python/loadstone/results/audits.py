@@ -1,4 +1,4 @@
-"""Audits of a run after its end, a file each in its folder."""
+"""Later audits of a run: one file each in the run folder."""
 
 import datetime
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ from loadstone.results.layout import read_plain
 
 AUDITS = "audits"
 UNANSWERED = "unanswered"
-"""The outcome of a call that may have been carried out, or not, or will be later."""
+"""The outcome of a call that the target may have carried out, or may still carry out."""
 
 
 def keep_audit(folder: Path, document: TrialDocument, summary: Summary) -> None:
-    """Keep the answer of an audit."""
+    """Store the result of an audit in the run folder."""
     durable.make_folder_in(folder, AUDITS)
     name = f"{AUDITS}/{stem_of(document, summary)}.json"
     durable.write_json(folder, name, {"trial": document, "summary": summary})
 
 
 def stem_of(document: TrialDocument, summary: Summary) -> str:
-    """Return how files of a later audit are called; the name begins with when it began."""
+    """Return the stem of a later audit's file names, which begins with the audit's start time."""
     return f"{summary['started_unix_ns']}-{document['id']}"
 
 
@@ -37,7 +37,7 @@ def kept_audits(folder: Path) -> Iterator[tuple[TrialDocument, Summary]]:
 
 
 def call_words(call: AuditCall) -> str:
-    """Return one call of a proof: when, what, and how it ended."""
+    """Return one call of a proof in words: when, what, and how it ended."""
     version = f" of version {call['version']}" if call.get("version") is not None else ""
     by = f" in trial {call['trial']}" if call.get("trial") else ""
     if call.get("expected") is not None:

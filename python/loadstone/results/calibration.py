@@ -1,10 +1,10 @@
-"""Calibrations: the rates of the load generator on this host against targets that do nothing.
+"""Calibrations: the load generator's rates on this host against targets that do nothing.
 
 There is a JSON file per host and build of the load generator in the user's state folder, which is
 copied into the manifest of each run on that host.
 
 History of the format:
-  1  the first: sessions with their conditions, and the points measured in each.
+    1  the first: sessions with their conditions, and the points measured in each.
 """
 
 import contextlib
@@ -68,7 +68,7 @@ class CalibrationPoint:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The key of the load, which later measurements of it share."""
+        """The key of the load, the same in all measurements of it."""
         return (
             self.driver,
             self.operation,
@@ -136,7 +136,7 @@ class Calibration:
     def standing_against(
         self, new: Session
     ) -> tuple[tuple[Session, CalibrationPoint, CalibrationPoint], ...]:
-        """Return the points that stay although a new session has lower ones, with both."""
+        """Return pairs of kept and new points where the new session has a lower rate."""
         lower = {point.key: point for point in new.points}
         return tuple(
             (session, old, lower[old.key])
@@ -227,7 +227,7 @@ def path_of(host: HostFacts, build: str) -> Path:
 
 
 def read(path: Path) -> Calibration:
-    """Read a calibration; raise ResultError if it is none."""
+    """Read a calibration; raise ResultError if it is not valid."""
     document = read_plain(path)
     check_format(path, document, "format", CALIBRATION_FORMAT)
     try:
@@ -240,7 +240,9 @@ def read(path: Path) -> Calibration:
 
 
 def parse(document: Mapping[str, object]) -> Calibration:
-    """Return the calibration in a document of a file or manifest; raise ValidationError if none."""
+    """Return the calibration in a document of a file or manifest; raise ValidationError if
+    invalid.
+    """
     return adapter_of(Calibration).validate_python(document)
 
 
@@ -265,7 +267,7 @@ def kept_of(host: HostFacts, build: str) -> Calibration:
 
 
 def copy_for(host: HostFacts, build: str, drivers: Sequence[str]) -> KeptCalibration:
-    """Return the calibration for a run's manifest, or why there is none."""
+    """Return the calibration for a run's manifest, or the reason why there is none."""
     path = path_of(host, build)
     try:
         if not path.exists():

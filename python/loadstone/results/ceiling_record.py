@@ -1,7 +1,7 @@
-"""The record of one ceiling: its document, its measurements, and all outputs as printed.
+"""The record of one ceiling: its document, its measurements, and the unchanged outputs.
 
 RUN/ceilings/C001.json    a finished ceiling, written last
-RUN/ceilings/C001-1.txt   what its first command printed, and so on
+RUN/ceilings/C001-1.txt   the output of its first command, and so on
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ class CeilingRecord:
 
 
 class CeilingWriter:
-    """Writes the outputs of one ceiling as they come, and its record at the end."""
+    """Writes the outputs of one ceiling as they arrive, and its record at the end."""
 
     def __init__(self, folder: Path, document: CeilingDocument) -> None:
-        """Begin, and remove the files of an interrupted attempt."""
+        """Start a record, and remove the files of an interrupted attempt."""
         self._folder = folder
         self._document = document
         self._outputs = 0

@@ -1,8 +1,8 @@
 """Types of the documents in a run folder.
 
 The types of trials and records are those of the published schemas, which are generated from the
-load generator's types; a test compares them. Values can be missing in runs of earlier builds, and
-null if another tool did not state them. A value of another type was edited by hand.
+load generator's types; a test compares them. Values may be missing in runs of earlier builds, and
+null if another tool did not state them. A value of a wrong type means that the file was edited.
 """
 
 from collections.abc import Iterable, Mapping
@@ -73,14 +73,14 @@ JUDGED = (
     *("phase", "block", "round", "measured"),
     *("case.target", "case.workload", "case.parameters", "target.name", "target.driver"),
 )
-"""The keys of a trial that judging a run needs."""
+"""Keys of a trial that are required to judge a run."""
 FINDING = ("kind", "bucket", "key", "calls")
 CALL = ("from_unix_ns", "to_unix_ns", "operation", "outcome")
-"""The required keys of a finding of an audit, and of a call that proves it."""
+"""Required keys of an audit's finding, and of a call that proves it."""
 
 
 def check_judged(path: Path, trial: TrialDocument) -> None:
-    """Refuse a trial without the keys that judging needs."""
+    """Refuse a trial without the keys that judging requires."""
     check_keys(path, f'trial "{trial.get("id")}"', trial, JUDGED)
 
 
@@ -98,7 +98,7 @@ def check_keys(path: Path, what: str, document: Mapping[str, Any], ways: Iterabl
 
 
 def _checked(path: Path, document: Mapping[str, Any], kind: type[Document]) -> Document:
-    """Return a document as it was read, including keys unknown to this build."""
+    """Validate a document and return it unchanged, including keys unknown to this build."""
     try:
         adapter_of(kind).validate_python(document, strict=True)
     except ValidationError as error:

@@ -13,7 +13,7 @@ HOOKS = "hooks.jsonl"
 
 
 class HookEntry(TypedDict, total=False):
-    """One line: which command was run where in the run, and how it ended."""
+    """One line: a command, its point in the run, and its result."""
 
     hook: str
     at: str

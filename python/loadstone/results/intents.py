@@ -36,17 +36,17 @@ is_damaged = _LOG.is_damaged
 
 
 def note_intent(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
-    """Note durably that a trial is about to create places."""
+    """Record durably that a trial is about to create places."""
     _LOG.append(folder, {**_entry(document, time), "names": list(names)})
 
 
 def note_unmade(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
-    """Note durably which places were certainly not created."""
+    """Record durably which places were certainly not created."""
     _LOG.append(folder, {**_entry(document, time), "unmade": list(names)})
 
 
 def note_volume(folder: Path, document: TrialDocument, volume: str, time: str) -> None:
-    """Note durably the device or file system of a trial's places."""
+    """Record durably the device or file system of a trial's places."""
     _LOG.append(folder, {**_entry(document, time), "volume": volume})
 
 
@@ -78,7 +78,7 @@ class Intents:
                 self._volumes.setdefault(place, []).append(entry["volume"])
 
     def take_volume(self, document: TrialDocument, volume: str) -> None:
-        """Add the device or file system of places of a trial of this session."""
+        """Add the device or file system of the places of a trial of this session."""
         self._volumes.setdefault(place_of(document), []).append(volume)
 
     def adopted(self, document: TrialDocument) -> TrialDocument:

@@ -1,4 +1,4 @@
-"""The layout of a run folder, and the manifest that makes a folder a run."""
+"""The layout of a run folder, and its manifest."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ RECORD_SUFFIX = ".json"
 PARTIAL_SUFFIX = ".partial.json"
 
 JSON_BYTES_MAX = 256 * regular_file.MIB
-"""The manifest of a hundred thousand trials has some 150 MiB."""
+"""The manifest of a hundred thousand trials has about 150 MiB."""
 
 HIDDEN = "***"
 _HEADERS = "headers"
@@ -38,7 +38,7 @@ _HEADER_IN_TEXT = re.compile(
     r"""("[^"\n]*"|'[^'\n]*'|[^\s{][^,}\n]*)""",
     re.MULTILINE,
 )
-"""A key and its literal value, in YAML or in --set; references are maps."""
+"""Matches a key with a literal value in YAML or --set; references to secrets are maps."""
 
 _MANIFEST_KEYS = {"state": str, "name": str, "run": str, "seed": int, "plan": list}
 
@@ -48,7 +48,7 @@ NO_HOME = Path("/nonexistent")
 
 
 def in_home(path: str) -> Path:
-    """Return a path in the user's home directory; containers run users who have none."""
+    """Return a path in the user's home directory; users in containers may have none."""
     try:
         return Path.home() / path
     except RuntimeError:
@@ -56,7 +56,7 @@ def in_home(path: str) -> Path:
 
 
 def state_folder() -> Path:
-    """Return the folder of files that outlive a run: in XDG_STATE_HOME, or ~/.local/state."""
+    """Return the folder for files that outlive a run: in XDG_STATE_HOME, or ~/.local/state."""
     home = os.environ.get("XDG_STATE_HOME")
     return (Path(home) if home else in_home(".local/state")) / "loadstone"
 
@@ -89,15 +89,15 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read one JSON object unchanged; use `read_plain` to show it."""
+    """Read one JSON object unchanged; use `read_plain` to display it."""
     document, _ = _read(path)
     return document
 
 
 def read_plain(path: Path) -> dict[str, Any]:
-    """Read one JSON object to be shown."""
+    """Read one JSON object for display, without control characters."""
     document, content = _read(path)
-    # In ASCII, control characters of texts are escaped, but for DEL; a NUL shows UTF-16.
+    # In ASCII JSON all control characters except DEL are escaped; a NUL indicates UTF-16.
     unfit = (b"\\", b"\x7f", b"\0", _HEADERS.encode())
     is_plain = content.isascii() and not any(part in content for part in unfit)
     return document if is_plain else cast(dict[str, Any], plain(document))
@@ -117,10 +117,10 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def plain(value: Any) -> Any:
-    """Return a document to be shown, without control characters and credentials in headers.
+    """Return a document for display, without control characters and credentials in headers.
 
-    It may be a stranger's, and early versions recorded the headers of targets. Its names must not
-    be used on a target: a key with a control character is another key.
+    It may come from a stranger, and early versions recorded the headers of targets. Its names must
+    not be used on a target, because an escaped key is a different key.
     """
     match value:
         case str():
@@ -159,19 +159,19 @@ def check_format(path: Path, document: Mapping[str, Any], key: str, newest: int)
 
 NODES = "nodes"
 OUTPUT_BYTES_MAX = 1 << 20
-"""The JSON of fio has some 20 KiB, that of iperf3 10 KiB per stream."""
+"""The JSON of fio has about 20 KiB, that of iperf3 10 KiB per stream."""
 
 
 class NodeOutputs:
     """Holds the outputs of probes until there is a run folder."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with no outputs."""
         self._probes = 0
         self._outputs: dict[str, bytes] = {}
 
     def take(self, printed: Mapping[str, str]) -> list[str]:
-        """Take the outputs of one probe by step; return the names of their files."""
+        """Store the outputs of one probe by step; return the names of their files."""
         if not printed:
             return []
         self._probes += 1
@@ -224,7 +224,7 @@ def altered(folder: Path, digests: Mapping[str, FileDigest]) -> Iterator[str]:
 
 
 def _is_as(path: Path, wanted: FileDigest) -> bool:
-    # The size first: a replaced file may be too long to read.
+    # The size first: a replaced file may be too long to hash.
     return path.stat().st_size == wanted.get("bytes") and digest_of(path) == wanted
 
 
@@ -246,7 +246,7 @@ def _unsealed(manifest: Manifest) -> Manifest:
 
 
 def _digest_of(manifest: Manifest) -> str:
-    # Of the content, not the bytes, so that indentation does not matter.
+    # The parsed content is hashed, so that indentation does not matter.
     content = json.loads(json.dumps(_unsealed(manifest)))
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The ledgers and histories of a run, and those that an audit reads."""
+"""Collects the ledgers and histories of a run for its audits."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ from loadstone.results.named_files import located
 PUTS = frozenset({"put", "multipart_put"})
 DELETES = frozenset({"delete", "bulk_delete"})
 OF_LISTS = frozenset({"phantom", "ghost", "list_missing", "listed_twice"})
-"""Findings that only a listing shows, or has shown first."""
+"""Findings that only a listing shows, or that a listing shows first."""
 
 
 def is_whole(summary: Summary) -> bool:
@@ -86,7 +86,7 @@ def judged_in(
     files = [history_file.name_of(trial["id"]) for trial in recorded]
     version = dataset_of(recorded[0])["version"] if recorded else None
     if recorded and recorded[0].get("script"):
-        # What the planner knows of the time before the script, or before what prepares it.
+        # The planner's knowledge of the time before the script, or before its preparation.
         version = judged["version"]
     return {
         "model": judged["model"],
@@ -131,7 +131,7 @@ class Ledgers:
         return {**document, "owed": owed_in(self._folder, trials.values(), document)}
 
     def note(self, document: TrialDocument, summary: Summary) -> None:
-        """Take note of a trial that has run, or was cut off."""
+        """Record a trial that has run, or was interrupted."""
         place = place_of(document)
         if document["phase"] == CLEAN_UP:
             self._trials.pop(place, None)
@@ -139,13 +139,13 @@ class Ledgers:
         elif document["phase"] == AUDIT and is_whole(summary):
             self._audits[place] = document, summary
             if document.get("judged"):
-                # The next reading is judged by what this one saw, too.
+                # The next reading is judged by this one's results, too.
                 self._trials[place][document["id"]] = document
         elif document.get("keeps_history") and document.get("script"):
-            # It begins with nothing, but for what is prepared for it.
+            # It starts without objects, except those prepared for it.
             self._trials.setdefault(place, {})[document["id"]] = document
         elif document.get("keeps_history"):
-            # It writes over whatever was there before.
+            # It overwrites all existing objects.
             self._trials[place] = {document["id"]: document}
             self._audits.pop(place, None)
         elif document.get("keeps_ledger"):
@@ -153,7 +153,7 @@ class Ledgers:
             self._audits.pop(place, None)
 
     def note_earlier(self, document: TrialDocument, summary: Summary) -> None:
-        """Name in the findings of an audit the audit before it that read the same as it must be."""
+        """Name in an audit's findings the earlier audit that read the same object correctly."""
         earlier = self._audits.get(place_of(document))
         if document["phase"] == AUDIT and not document.get("judged") and earlier is not None:
             _name_earlier(*earlier, (summary.get("audit") or {}).get("findings", []))

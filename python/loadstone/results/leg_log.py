@@ -10,10 +10,10 @@ LEGS = "legs.jsonl"
 
 
 class LegEntry(TypedDict, total=False):
-    """One line: which arm's server ran from when to when, what it used, and how it ended.
+    """One line: the server of an arm with its start, end, resource use and exit.
 
-    `said` is the last that it printed; `used` is what its processes used from start to stop;
-    `stop_failed` is how the stop command ended and the last that it printed, where it failed.
+    `said` is the end of its output; `used` is the use of its processes from start to stop;
+    `stop_failed` is the exit of a failed stop command with the end of its output.
     """
 
     arm: str

@@ -1,4 +1,4 @@
-"""The files that a trial document names: of a script, ledgers, a list of objects, payload."""
+"""The files that a trial document names: scripts, ledgers, object lists, payload."""
 
 import copy
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from loadstone.documents.trial import LedgerDocument, NamedFileDocument, TrialDo
 
 
 def named_in(document: TrialDocument) -> Sequence[NamedFileDocument | LedgerDocument]:
-    """Return the files that a trial names: path and SHA-256 of each, as they stand in it."""
+    """Return the files that a trial names, with path and SHA-256 as in the document."""
     if owed := document.get("owed"):
         return owed["ledgers"]
     script, dataset = document.get("script") or {}, document.get("dataset") or {}
@@ -20,9 +20,9 @@ def named_in(document: TrialDocument) -> Sequence[NamedFileDocument | LedgerDocu
 
 
 def located(document: TrialDocument, folder: Path) -> TrialDocument:
-    """Return a document whose files are named by their whole paths, for the load generator.
+    """Return a document with absolute paths of its files, for the load generator.
 
-    Documents name them by their paths in the run folder; payload lies outside of it.
+    Documents give paths relative to the run folder; payload files lie outside of it.
     """
     if not named_in(document):
         return document

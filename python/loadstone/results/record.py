@@ -23,28 +23,28 @@ RECORD_FORMAT = 1
 
 # The trial was interrupted by a person, a kill or a power cut: its data is correct but incomplete.
 INTERRUPTED = "INTERRUPTED"
-# The trial ended early because the campaign told it to stop at so many failed requests.
+# The trial ended early because it reached the campaign's limit of failed requests.
 STOPPED = "STOPPED"
-# The same, because a client host was lost and the campaign has on_lost: stop.
+# The trial ended early because a client host was lost and the campaign has on_lost: stop.
 STOPPED_ON_LOSS = "STOPPED_ON_LOSS"
-# Another tool's file does not say how many requests of the trial failed.
+# Another tool's file does not state how many requests of the trial failed.
 FAILURES_NOT_STATED = "FAILURES_NOT_STATED"
-# Another process is writing the trial at this moment.
+# Another process is currently writing the trial.
 RUNNING = "RUNNING"
 
-# A table of the trial, or its record, is not the file that loadstone wrote.
+# A table of the trial, or its record, differs from what loadstone wrote.
 ALTERED = "ALTERED"
 
-# The columns of each table are defined in crates/record, once for those who write and read them.
+# The columns of each table are defined in crates/record, once for readers and writers.
 INTERVAL_SCHEMA = _loadgen.INTERVALS
 ACTION_SCHEMA = _loadgen.ACTIONS
 PROBE_SCHEMA = _loadgen.PROBES
 
-# The most pairs of an operation (or action) and an outcome in a second of one host.
+# The maximum number of pairs of operation (or action) and outcome per second and host.
 PAIRS_MAX = 4096
-# The most values that the probes of one host read in a second.
+# The maximum number of values that the probes of one host read in a second.
 READINGS_MAX = 100_000
-# Warm-up and cool-down, clocks that were set meanwhile, and seconds that were only begun.
+# For warm-up, cool-down, stepped clocks, and incomplete seconds.
 _SPARE_S = 60
 
 
@@ -111,7 +111,9 @@ class Record:
         return tables.read_table(self.intervals_path, INTERVAL_SCHEMA, columns, rows_max)
 
     def _rows_max(self, rows_of_a_second: int) -> int:
-        """Return the most rows of a table by the trial's length: a small file may unpack to GiB."""
+        """Return the maximum rows of a table for the trial's length: a small file may expand to
+        GiB.
+        """
         iterations = self.summary.get("iterations") or ()
         began_ns = self.summary.get("started_unix_ns") or 0
         ended_ns = self.summary.get("ended_unix_ns") or began_ns
@@ -171,7 +173,7 @@ class Run:
 
     @property
     def searches(self) -> Sequence[TrialDocument]:
-        """Return the searches of the plan, whose trials follow from one another."""
+        """Return the searches of the plan, whose trials are derived step by step."""
         return [entry for entry in self.manifest["plan"] if "goal" in (entry.get("search") or {})]
 
 
@@ -186,5 +188,5 @@ def refused(summary: Summary) -> dict[str, str]:
 
 
 def describe_refusal(name: str, problem: str) -> str:
-    """Return one refusal in words."""
+    """Return one refused feature in words."""
     return f"this host refuses {name} ({problem}): {INSTEAD[name]}"

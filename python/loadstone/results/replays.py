@@ -1,4 +1,4 @@
-"""Replays of an audit's findings: campaigns that make just the calls of a proof again."""
+"""Writes replays of an audit's findings: campaigns that repeat only the calls of a proof."""
 
 import csv
 import io
@@ -17,11 +17,11 @@ from loadstone.results.files import durable
 
 REPLAYS = "replays"
 REPLAYS_MAX = 100
-"""Findings of one audit that get a replay: the others are mostly of the same fault."""
+"""Most findings of one audit that get a replay; further ones mostly have the same cause."""
 RACES = 100
-"""How often calls that ran at the same time are made again: which of them comes first is chance."""
+"""How often concurrent calls are repeated, because their order is random."""
 REST_NS_MAX = 1_000_000_000
-"""The longest rest between two calls of a replay, however long it was before."""
+"""The longest pause between two calls of a replay, even if the original one was longer."""
 
 _CONDITIONAL = {"put_if_absent", "put_if_match", "delete_if_match", COMPARE_AND_SWAP}
 _OF_LISTS = {"ghost", "list_missing", "listed_twice"}
@@ -31,9 +31,9 @@ _ACTIONS = {
 
 
 def write_replays(folder: Path, stem: str, document: TrialDocument, summary: Summary) -> None:
-    """Write a replay for each of the first findings of an audit, and name it there.
+    """Write a replay for each of an audit's first findings, and add its name to the finding.
 
-    `stem` begins the names of the files, and belongs to this audit alone.
+    `stem` begins the file names, and is unique to this audit.
     """
     findings = (summary.get("audit") or {}).get("findings") or []
     for number, finding in enumerate(findings[:REPLAYS_MAX], start=1):
@@ -54,10 +54,10 @@ def write_replays(folder: Path, stem: str, document: TrialDocument, summary: Sum
 
 
 def is_race(calls: Sequence[AuditCall]) -> bool:
-    """Tell whether what calls show depends on their being made at the same time.
+    """Tell whether the proof depends on calls being concurrent.
 
-    Calls on a condition count as such: a client that sees nothing of others meets no condition
-    that does not hold. Those of a ledger have no client: their times are bounds.
+    Conditional calls count as concurrent: without other clients' writes, every condition would
+    hold. Calls from a ledger have no client: their times are bounds.
     """
     if any(call["operation"] in _CONDITIONAL for call in calls):
         return True
@@ -91,14 +91,14 @@ def _lines(
     if encryption := dataset_of(document).get("encryption"):
         common["dataset"]["encryption"] = encryption
     for key, value in common.items():
-        # A JSON value is one of YAML.
+        # JSON values are valid YAML.
         yield f"{key}: {json.dumps(value, ensure_ascii=True)}\n"
 
 
 def _sequence(finding: AuditFinding, file: str, lasts_ns: int) -> tuple[str, dict[str, Any]]:
-    """Return what is expected of calls one after another, and the campaign that makes them.
+    """Return the expectation for sequential calls, and the campaign that makes them.
 
-    The script in `file` has the calls, with rests between them of so many nanoseconds in all.
+    The script in `file` contains the calls, with pauses of `lasts_ns` in total.
     """
     script = {"file": file} | ({"speed": 1} if lasts_ns else {})
     expected = (
@@ -113,15 +113,15 @@ def _sequence(finding: AuditFinding, file: str, lasts_ns: int) -> tuple[str, dic
 
 
 def _script(finding: AuditFinding, calls: Sequence[AuditCall]) -> tuple[str, int]:
-    """Return the calls as a script in CSV, each after the rest that was before it.
+    """Return the calls as a script in CSV with their original pauses, and the sum of the pauses.
 
-    The number is the sum of these rests, in nanoseconds.
+    The sum is in nanoseconds.
     """
     rows: list[tuple[str, int]] = []
     due_ns, ended_ns = 0, 0
     for call in calls:
         action = _ACTIONS.get(call["operation"])
-        # A failed change may or may not have been made.
+        # A failed change may or may not have taken effect.
         if action is None or (action != "READ" and call["outcome"] != "ok"):
             continue
         if not rows and action != "WRITE" and finding["kind"] != "phantom":
@@ -148,7 +148,7 @@ def _script(finding: AuditFinding, calls: Sequence[AuditCall]) -> tuple[str, int
 def _race(
     finding: AuditFinding, calls: Sequence[AuditCall], document: TrialDocument
 ) -> tuple[str, dict[str, Any]]:
-    """Return what is expected of concurrent calls, and the campaign that makes them many times."""
+    """Return the expectation for concurrent calls, and the campaign that repeats them."""
     operations = {call["operation"] for call in calls}
     clients = max(2, len({call.get("client") for call in calls}))
     phase: dict[str, Any] = {"requests": RACES * len(calls)}

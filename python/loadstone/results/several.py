@@ -1,4 +1,4 @@
-"""Several runs of one campaign, each from another client host, as one run.
+"""Merges several runs of one campaign, each from another client host, into one run.
 
 The case of each trial gets the parameter `client`, and the trial's number gets the client's name as
 a prefix, so that trials of different runs remain distinct. `Run.members` keeps the single runs,
@@ -18,19 +18,19 @@ from loadstone.results.record import Record, Run
 
 CLIENT = "client"
 
-# Keys in which campaigns may differ: how a run is described, judged and shown.
+# Keys in which the campaigns may differ: description, judging and presentation.
 OF_NO_MATTER = frozenset({"description", "expect", "statements", "report"})
 
-# From the best to the worst.
+# From best to worst.
 STATES = ("finished", "running", "interrupted", "failed")
 
-# Keys of a manifest with a value per trial, and with lists.
+# Keys of a manifest with a value per trial, and keys with lists.
 BY_TRIAL = ("failed", "skipped", "searches")
 LISTS = ("problems", "resumed", "cleaned")
 
 
 def merge_runs(runs: Sequence[tuple[str, Run]]) -> Run:
-    """Return named runs as one; an empty name stands for the run's host.
+    """Return named runs as one; an empty name means the run's host.
 
     Raises InputError for different campaigns, or for a client or a run given twice.
     """
@@ -52,7 +52,7 @@ def merge_runs(runs: Sequence[tuple[str, Run]]) -> Run:
 def _client_names(runs: Sequence[tuple[str, Run]]) -> list[str]:
     names = [name or _host(run) or run.path.resolve().name for name, run in runs]
     if len(set(names)) < len(names):
-        # Runs of one host differ by their folders.
+        # Runs of one host are distinguished by their folders.
         names = [
             name or run.path.resolve().name if names.count(host) > 1 else host
             for host, (name, run) in zip(names, runs, strict=True)

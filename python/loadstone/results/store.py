@@ -1,15 +1,15 @@
 """Reads a run folder that is finished, interrupted or being written.
 
 RUN/
-├── manifest.json            what was planned, on which host, and how the run stands
+├── manifest.json            the plan, the host, and the state of the run
 ├── trials/NNNN.json         a finished trial: document, summary, labels; written last
 ├── trials/NNNN.parquet      its intervals
 ├── trials/NNNN.partial.json the same for an interrupted trial, if there was time to write it
 ├── trials/NNNN.arrows       the intervals of a trial that runs or was interrupted
-├── probes/NNNN.parquet      what the probes saw (.arrows as above)
-├── operations/              requests one by one, where the campaign asked for them
-├── ceilings/CNNN.json       a measured ceiling, and beside it what its programs printed
-├── intents.jsonl            buckets and directories that were about to be made, noted before
+├── probes/NNNN.parquet      readings of the probes (.arrows as above)
+├── operations/              single requests, if the campaign logs them
+├── ceilings/CNNN.json       a measured ceiling, next to the outputs of its programs
+├── intents.jsonl            buckets and directories, recorded before their creation
 └── hooks.jsonl              the campaign's own commands that were run, a line each
 """
 
@@ -51,7 +51,7 @@ __all__ = ["RunWriter", "TrialWriter", "read_begun", "read_manifest", "read_reco
 
 
 def read_run(path: str | Path) -> Run:
-    """Read a run folder to be shown; raise ResultError with the file and its fault.
+    """Read a run folder for display; raise ResultError naming the file and the problem.
 
     Tables are checked for existence and truncation, but not read yet.
     """
@@ -105,10 +105,10 @@ def damaged_logs(folder: Path) -> list[str]:
 
 
 def read_begun(folder: Path) -> dict[str, Summary]:
-    """Return the summaries of the trials that began; empty if a trial did not end.
+    """Return the summaries of the trials that began; empty for an unfinished trial.
 
-    Opens no table, as clean-ups also need this after Ctrl-C and for damaged runs. An unreadable
-    record counts as that of a trial that did not end.
+    Opens no table, as clean-ups also need this after Ctrl-C and for damaged runs. A trial with an
+    unreadable record counts as unfinished.
     """
     begun: dict[str, Summary] = {}
     for path in (folder / TRIALS).glob(f"*{tables.STREAM_SUFFIX}"):

@@ -56,16 +56,17 @@ class RunWriter:
         self.manifest = manifest
         self._lock = lock
         self._made: Sequence[Path] = ()
-        # A wrong digest is not renewed, which would hide it.
+        # A wrong digest is not renewed, which would hide the change.
         self._is_sealed_anew = layout.is_as_sealed(manifest)
-        # Later intents are of this process, which creates and marks the places or fails the trial.
+        # Later intents belong to this process, which marks the places that it creates or fails the
+        # trial.
         self.intents = Intents(path)
         self.unwritten = Unwritten(self.records)
         self.ledgers = Ledgers(path, self.records)
 
     @classmethod
     def create(cls, path: str | Path, manifest: Manifest) -> Self:
-        """Make the folder and its manifest, with the state "running".
+        """Create the folder and its manifest, with the state "running".
 
         The folder may exist if it is empty: nothing is ever overwritten.
         """
@@ -97,7 +98,7 @@ class RunWriter:
 
     @classmethod
     def reopen(cls, path: str | Path) -> Self:
-        """Continue an interrupted run; finished trials stay."""
+        """Reopen an interrupted run; finished trials are kept."""
         folder = Path(path)
         read_manifest(folder)
         lock = durable.FolderLock(folder, LOCK)
@@ -120,7 +121,7 @@ class RunWriter:
                 )
             run = cls(folder, manifest, lock)
             manifest["state"] = "running"
-            # Files will change, and their digests with them.
+            # The files will change, and so will their digests.
             manifest.pop("files", None)
             # Copies of a run may lack empty folders.
             durable.make_folder_in(folder, TRIALS)
@@ -145,22 +146,22 @@ class RunWriter:
             raise
 
     def note_cleaning(self) -> None:
-        """Note that the run's data is being deleted from its targets."""
+        """Record that the run's data is being deleted from its targets."""
         now = datetime.datetime.now(datetime.UTC).isoformat()
         self.amend({"cleaned": [*self.manifest.get("cleaned", ()), now]})
 
     def withdraw_cleaning(self) -> None:
-        """Withdraw the last note, as no target was reached."""
+        """Withdraw the last record of a clean-up, because no target was reached."""
         self.amend({"cleaned": list(self.manifest.get("cleaned", ()))[:-1]})
 
     def note_deleting(self, run: str) -> None:
-        """Note that another run is about to delete this one's data."""
+        """Record that another run is about to delete this one's data."""
         others = self.manifest.get("deleted_by", [])
         if run not in others:
             self.amend({"deleted_by": [*others, run]})
 
     def _remove_leftovers(self) -> None:
-        """Remove streams of finished trials, and drafts, left by kills."""
+        """Remove streams of finished trials, and drafts, left behind by kills."""
         for trial in self.finished:
             for kind in (TRIALS, ACTIONS, PROBES):
                 with contextlib.suppress(OSError):
@@ -205,7 +206,9 @@ class RunWriter:
             self.close()
 
     def _finished_files(self) -> Iterator[Path]:
-        """Yield the files that do not change after the end; tables are in their records."""
+        """Yield the files that do not change after the end; digests of tables are in their
+        records.
+        """
         yield from (self.path / TRIALS / (trial + RECORD_SUFFIX) for trial in self.finished)
         yield from (self.path / CEILINGS).glob("*")
         yield from (self.path / NODES).glob("*")
@@ -213,7 +216,7 @@ class RunWriter:
         yield from self.path.glob(INTENTS)
 
     def discard_if_empty(self) -> bool:
-        """Remove the folder if it only has what `create` made; return whether it did."""
+        """Remove the folder if it only contains what `create` made; return whether it did."""
         names = {entry.name for entry in self.path.iterdir()}
         if MANIFEST not in names or not _is_begun(self.path, names - {MANIFEST}):
             return False
@@ -254,7 +257,7 @@ class TrialWriter:
         self._actions: tables.StreamWriter | None = None
         self._ledger: LedgerWriter | None = None
         if document.get("keeps_ledger"):
-            # Before the load: without any frame, nothing is known of the attempt.
+            # Written before the load: without any frame, nothing would be known of the attempt.
             self._ledger = LedgerWriter(folder, self._id)
         self._history = HistoryWriter(folder, self._id) if document.get("keeps_history") else None
 
@@ -276,7 +279,7 @@ class TrialWriter:
         self._actions.write(rows)
 
     def write_operations(self, rows: Table) -> None:
-        """Append requests one by one, compressed."""
+        """Append logged requests, compressed."""
         if self._operations is None:
             durable.make_folder_in(self._folder, OPERATIONS)
             self._operations = tables.StreamWriter(
@@ -310,7 +313,7 @@ class TrialWriter:
         labels: Sequence[str] = (),
         absent_probes: Mapping[str, str] | None = None,
     ) -> None:
-        """Convert the streams to Parquet and, at last, write the record."""
+        """Convert the streams to Parquet and finally write the record."""
         written = []
         if self._operations is not None:
             self._operations.finish()
@@ -347,7 +350,7 @@ class TrialWriter:
         durable.write_json(self._folder, f"{TRIALS}/{self._id}{PARTIAL_SUFFIX}", record)
 
     def discard(self) -> None:
-        """Remove everything: the trial never began."""
+        """Remove all files of a trial that never began."""
         self.close()
         self._remove_leftovers()
 
@@ -388,7 +391,7 @@ class TrialWriter:
 
 
 def is_only_begun(path: str | Path) -> bool:
-    """Tell whether a folder only has what a run makes before its manifest."""
+    """Tell whether a folder only contains files that precede a run's manifest."""
     try:
         names = {entry.name for entry in Path(path).iterdir()}
         return bool(names) and _is_begun(Path(path), names)
@@ -474,7 +477,7 @@ class Unwritten:
         return {**document, "ownership": ownership}
 
     def note(self, document: TrialDocument, summary: Summary) -> None:
-        """Add the missing objects after a trial."""
+        """Add the objects that are missing after a trial."""
         place = place_of(document)
         if document["phase"] == CLEAN_UP:
             self._ranges.pop(place, None)

@@ -1,7 +1,7 @@
-"""A script as the load generator runs it: Arrow files of requests and of their subjects.
+"""Compiles scripts for the load generator: Arrow files of requests and of their subjects.
 
-The files are mapped, not read: uncompressed, batches of equal length, sorted by session. Three
-scripts share one file of subjects: what prepares, what is measured, and what reads back.
+The files are memory-mapped: uncompressed, with batches of equal length, sorted by session. Three
+request files share one file of subjects: preparation, measured script, and read-back.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ FORMAT = 2
 BATCH_ROWS = 65_536
 TEXT_BYTES_MAX = 2**31 - 1
 DEALT_SESSIONS = 64
-"""Sessions that what is prepared, and what is read back, is dealt to."""
+"""Number of sessions among which preparation and read-back are divided."""
 
 REQUESTS = pa.schema(
     [
@@ -75,9 +75,9 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledScript:
-    """A script's three files; `prepare` is absent where nothing must be there before.
+    """A script's three files; `prepare` is absent if no object must exist before.
 
-    `read_back` reads each object once. Sizes are those of objects that are written.
+    `read_back` reads each object once. Sizes are those of written objects.
     """
 
     subjects: Path
@@ -93,12 +93,12 @@ class CompiledScript:
     largest_bytes: int
     smallest_bytes: int
     span_ns: int | None
-    """When the last action is due; nothing where none is."""
+    """Time of the last scheduled action; None if none is scheduled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """A script without mistakes: its requests, their subjects, and what is expected."""
+    """A script without mistakes: its requests, their subjects, and the expectations."""
 
     requests: Requests
     subjects: Subjects
@@ -115,7 +115,7 @@ def check(actions: Iterable[Action], name: str, mistakes: Mistakes | None = None
 
 
 def compile_script(checked: Checked, folder: Path) -> CompiledScript:
-    """Write the files of a script into a folder, each under its hash, and describe them."""
+    """Write the files of a script into a folder, named by their hashes, and describe them."""
     requests, subjects, expected = checked.requests, checked.subjects, checked.expected
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -166,14 +166,14 @@ def _measured(requests: Requests, expected: Expected) -> dict[str, pa.Array]:
 
 
 def _present(column: Words, kind: pa.DataType) -> pa.Array:
-    """Return a column with nulls for values that are not stated."""
+    """Return a column with nulls for unstated values."""
     values = arrow_of(column)
     absent = pa.scalar(None, values.type)
     return pc.if_else(pc.equal(values, NONE), absent, values).cast(kind)
 
 
 def _puts(expected: Expected) -> dict[str, pa.Array]:
-    """Return a put of each object that must be there before the script begins."""
+    """Return a put of each object that must exist before the script begins."""
     order = _deal(expected.prepared)
     return {
         "operation": _same(PUT, pa.uint8(), len(order)),
@@ -184,7 +184,7 @@ def _puts(expected: Expected) -> dict[str, pa.Array]:
 
 
 def _gets(expected: Expected) -> dict[str, pa.Array]:
-    """Return a get of every object that the script, or what prepares it, may leave."""
+    """Return a get of every object that the script, or its preparation, may leave."""
     order = _deal(expected.objects)
     return {
         "operation": _same(GET, pa.uint8(), len(order)),
@@ -195,7 +195,7 @@ def _gets(expected: Expected) -> dict[str, pa.Array]:
 
 
 def _deal(chosen: Words) -> Words:
-    """Return places in a list in the order in which they are dealt to sessions."""
+    """Return list positions in the order in which they are dealt to sessions."""
     count = max(1, min(DEALT_SESSIONS, len(chosen)))
     return array(
         "I", itertools.chain(*(range(first, len(chosen), count) for first in range(count)))
@@ -328,7 +328,7 @@ class _Hashing:
 def _write_file(
     folder: Path, suffix: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> str:
-    """Write an Arrow file under its hash; one that is there already is the same."""
+    """Write an Arrow file named by its hash; an existing file of that name is identical."""
     partial = folder / f"partial-{os.getpid()}{suffix}"
     hashing = _Hashing(partial)
     try:

@@ -1,7 +1,7 @@
-"""Actions → the requests they are made of, and the subjects of those.
+"""Expands actions into requests and their subjects.
 
 Columns are arrays of machine words, so that ten million requests fit into memory; the keys are
-numbered by Arrow, which holds each of them once.
+numbered by Arrow, which stores each once.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from loadstone.script.table import ACTIONS, EXPECTATIONS, SPACES, Action
 if TYPE_CHECKING:
     Words = array[int]
 else:
-    # The class itself takes no parameter before Python 3.14.
+    # The class itself is not subscriptable before Python 3.14.
     Words = array
 
 OPERATIONS = ("put", "get", "head", "delete", "list")
@@ -32,7 +32,7 @@ ANY, EXISTS, ABSENT, DERIVED = range(4)
 """Expectations of a subject; a derived one follows from the script."""
 
 NO_WRAP, OWNER_WRAP, INBOX = range(3)
-"""Whom the key of an encrypted object is wrapped for: any client, or the user of its place."""
+"""Who can unwrap the key of an encrypted object: any client, or the user of its place."""
 
 PROFILE = (("keystore", 4096), ("profile/private", 1024), ("profile/public", 1024))
 """Objects of a user's profile, with their sizes in bytes. They are encrypted for the user."""
@@ -47,7 +47,7 @@ _KEY_PARTS = 16
 
 
 class CountedKind(NamedTuple):
-    """Grouping of actions in counts: by kind, by space, and by the type of user."""
+    """Actions are counted by kind, by space, and by type of user."""
 
     action: str
     space: str | None = None
@@ -59,7 +59,7 @@ class Requests:
     """The requests of a script, a column each, in the order of the sessions' turns.
 
     `first_sessions` run before all others one by one, `last_sessions` after them. `rows` are the
-    actions' rows in the written script. Times and entries that are not stated are -1.
+    actions' rows in the written script. Unstated times and entries are -1.
     """
 
     session: Words = field(default_factory=lambda: array("I"))
@@ -88,7 +88,7 @@ class Requests:
 class Subjects:
     """Objects and listed prefixes by their number; each of `coded` is `oPLACE/KEY` or `pPLACE/KEY`.
 
-    Places may share a bucket where all objects lie in spaces: their keys begin with the user.
+    Places may share a bucket if all objects are in spaces: their keys begin with the user.
     """
 
     places: Words
@@ -96,9 +96,9 @@ class Subjects:
     places_named: int
     has_spaces_only: bool
     wraps: Words
-    """Whom each is encrypted for."""
+    """The recipient of each object's encryption."""
     doubtful: frozenset[str] = frozenset()
-    """Keys that wrong rows may have meant; only a script that is refused has some."""
+    """Keys that wrong rows may have meant; only a refused script has any."""
 
 
 _COLUMNS = ("session", "row", "action", "is_last", "operation", "size", "expect", "wrap", "due_ns",
@@ -106,10 +106,10 @@ _COLUMNS = ("session", "row", "action", "is_last", "operation", "size", "expect"
 
 
 class _Keys:
-    """Gathers keys, and numbers them once all are there.
+    """Collects keys, and numbers them once all are added.
 
-    Numbering takes three times the memory of the keys that it numbers, so they are dealt to parts
-    by their checksum, and one part is numbered after the other.
+    Numbering takes three times the memory of the numbered keys, so they are partitioned by
+    checksum, and the parts are numbered one after another.
     """
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ class _KeyPart:
         self._fresh = []
 
     def number(self) -> tuple[Words, Words, pa.Array]:
-        """Return where its keys were added, their numbers, and the keys by number."""
+        """Return the positions of its keys, their numbers, and the keys by number."""
         self._close()
         coded = pa.chunked_array(self._chunks, pa.large_utf8()).dictionary_encode()
         self._chunks = []
@@ -223,7 +223,7 @@ class _Expansion:
         self.requests.is_last[-1] = 1
 
     def _is_counted(self, action: Action) -> bool:
-        """Number an action's kind; note users of two types, and too many kinds, as mistakes."""
+        """Number an action's kind; record users of two types, and too many kinds, as mistakes."""
         is_right = True
         if action.user is not None:
             row, known = self.types.setdefault(action.user, (action.row, action.user_type))
@@ -234,7 +234,7 @@ class _Expansion:
                     action.row, "user_type", actual, f"{allowed}, as row {row} has it"
                 )
                 is_right = False
-        # A plain tuple is cheaper to make than a named one.
+        # A plain tuple is cheaper to create than a named one.
         kind = action.action, action.space, action.user_type
         number = self.counted.get(kind)
         if number is None:
@@ -250,7 +250,7 @@ class _Expansion:
         return is_right
 
     def _doubt(self, action: Action) -> None:
-        """Note the objects that a wrong row may have meant: nothing is known of them later."""
+        """Record the objects that a wrong row may have meant: nothing is expected of them later."""
         self.doubtful.add(action.key)
         self.doubtful.update(f"{who}/inbox/{action.object}" for who in action.recipients or ())
         if action.action == "CREATE_USER" and action.user:
@@ -351,7 +351,7 @@ class _Expansion:
         return self.users.setdefault(name, len(self.users))
 
     def _check_users(self) -> None:
-        """A user must be made before use: in the same session, or in one that runs first."""
+        """Check that each user is created before use: in the same session, or in an earlier one."""
         for name, uses in self.named.items() if self.created else ():
             made_row, made_in = self.created.get(name, (0, -1))
             for session, (row, column) in uses.items():
@@ -407,7 +407,7 @@ OF_USERS = ("CREATE_USER", "SHARE")
 
 
 def _wraps(requests: Requests, subjects: int) -> Words:
-    """Return whom each subject is encrypted for; a space that one row names says it for all."""
+    """Return the recipient of each subject; a space in any row applies to all rows."""
     wraps = array("B", bytes(subjects))
     for subject, wrap in zip(requests.subject, requests.wrap, strict=True):
         if wrap:
@@ -416,7 +416,7 @@ def _wraps(requests: Requests, subjects: int) -> Words:
 
 
 def expand(actions: Iterable[Action], mistakes: Mistakes) -> tuple[Requests, Subjects]:
-    """Return the requests of a script; note all that its rows lack by themselves."""
+    """Return the requests of a script; record the mistakes of single rows."""
     expansion = _Expansion(mistakes)
     for action in actions:
         expansion.add(action)
@@ -427,7 +427,7 @@ def expand(actions: Iterable[Action], mistakes: Mistakes) -> tuple[Requests, Sub
 
 
 def _order_sessions(requests: Requests, kinds: Sequence[int]) -> None:
-    """Number the sessions in the order of their turns, and put the requests into that order."""
+    """Number the sessions in the order of their turns, and sort the requests accordingly."""
     groups = [0 if kind == 1 else 2 if kind == 4 else 1 for kind in kinds]
     order = sorted(range(len(groups)), key=lambda session: groups[session])
     requests.first_sessions, requests.last_sessions = groups.count(0), groups.count(2)
@@ -448,12 +448,12 @@ _ARROW = {
 
 
 def arrow_of(column: Words) -> pa.Array:
-    """Return a column as Arrow has it, without copying it."""
+    """Return a column as an Arrow array, without copying it."""
     return pa.Array.from_buffers(_ARROW[column.typecode], len(column), [None, pa.py_buffer(column)])
 
 
 def sort_by(columns: object, names: Iterable[str], key: str) -> None:
-    """Put columns, by the names of their attributes, into the rising order of one of them."""
+    """Sort columns, given by their attribute names, by one of them in ascending order."""
     column = getattr(columns, key)
     if all(before <= after for before, after in itertools.pairwise(column)):
         return
@@ -467,5 +467,5 @@ def sort_by(columns: object, names: Iterable[str], key: str) -> None:
 
 
 def as_json(names: Iterable[str | None]) -> str:
-    """Return names in the form of the metadata."""
+    """Return names in the JSON format of the metadata."""
     return json.dumps(list(names))

@@ -1,7 +1,7 @@
-"""What must come back: each request's version, each list's exact set, and what must be there first.
+"""Derives the expected responses: versions of requests, sets of lists, and preexisting objects.
 
-A script's sessions run beside each other, so what follows from it is certain only where one session
-alone changes an object. Everything else must say `any`, and is a mistake if it does not.
+A script's sessions run concurrently, so the result is certain only if a single session changes an
+object. All other requests must state `any`; otherwise they are mistakes.
 """
 
 import hashlib
@@ -33,8 +33,8 @@ _CHUNK = 65_536
 class Expected:
     """Expectations of each request, and of the target before the first.
 
-    `spaces` are the listed prefixes that objects lie under, by subject. `prepared` are the objects
-    that must be there before the script begins. Lists that are not checked have -1 entries.
+    `spaces` are the listed prefixes that contain objects, by subject. `prepared` are the objects
+    that must exist before the script begins. Lists that are not checked have -1 entries.
     """
 
     version: Words
@@ -49,7 +49,7 @@ class Expected:
 
 
 def expect(requests: Requests, subjects: Subjects, mistakes: Mistakes) -> Expected:
-    """Fill in what is derived, in place too, and raise every contradiction."""
+    """Fill in derived expectations, also in `requests`, and raise every contradiction."""
     walk = _Walk(requests, subjects, mistakes)
     walk.find_prefixes()
     walk.find_neighbours()
@@ -84,7 +84,7 @@ class _Walk:
         self.waits: set[tuple[int, int]] = set()
 
     def find_prefixes(self) -> None:
-        """Find the longest listed prefix that each object, and each prefix, lies under."""
+        """Find the longest listed prefix that contains each object and each prefix."""
         coded, spaces = self.subjects.coded, self.result.spaces
         is_prefix = bytearray(len(coded))
         for subject, operation in zip(self.requests.subject, self.requests.operation, strict=True):
@@ -96,7 +96,8 @@ class _Walk:
         )
         if not listed:
             return
-        # A prefix that ends within a step, "a/b" of "a/bc", is found among the few of them.
+        # A prefix that ends within a path segment, "a/b" of "a/bc", is searched among the few of
+        # them.
         steps = {name: at for name, at in listed.items() if name.endswith("/")}
         within = sorted((name for name in listed if name not in steps), key=len, reverse=True)
         for start in range(0, len(coded), _CHUNK):
@@ -107,7 +108,7 @@ class _Walk:
                     spaces[at] = listed[prefix]
 
     def find_neighbours(self) -> None:
-        """Find which sessions touch and change each object, and what must be there before."""
+        """Find which sessions use and change each object, and which objects must exist before."""
         requests = self.requests
         prelude = requests.first_sessions
         audit = requests.sessions - requests.last_sessions
@@ -151,11 +152,11 @@ class _Walk:
         self.row[subject] = self.requests.row[at]
 
     def _is_shared(self, subject: int) -> bool:
-        """Tell whether sessions that run beside each other change and touch an object."""
+        """Tell whether concurrent sessions use an object that one of them changes."""
         return self.toucher[subject] == _MANY and self.changer[subject] != _NOBODY
 
     def go(self) -> None:
-        """Walk through all requests in the order of their sessions."""
+        """Process all requests in the order of their sessions."""
         requests = self.requests
         steps: dict[int, Callable[[int, int], None]] = {
             PUT: self._put, DELETE: self._delete, LIST: self._list
@@ -248,7 +249,7 @@ class _Walk:
             )
 
     def _holds_shared(self, prefix: int) -> bool:
-        """Tell whether an object that several sessions change lies under a prefix."""
+        """Tell whether a prefix contains an object that several sessions change."""
         if self.sets_changer.get(prefix) != _MANY:
             return False
         if self.unsure is None:
@@ -308,7 +309,7 @@ class _Walk:
 
 
 def _longest(name: str, steps: dict[str, int], within: list[str], *, is_prefix: bool) -> str | None:
-    """Return the longest listed prefix of `PLACE/KEY`; a prefix does not lie under itself."""
+    """Return the longest listed prefix of `PLACE/KEY`; a prefix does not contain itself."""
     best = None
     end = len(name) - 1 if is_prefix and name.endswith("/") else len(name)
     while (end := name.rfind("/", 0, end)) >= 0:
@@ -322,5 +323,5 @@ def _longest(name: str, steps: dict[str, int], within: list[str], *, is_prefix: 
 
 
 def key_hash(key: str) -> int:
-    """Return what a key adds to the hash of a set: the first 8 bytes of its SHA-256."""
+    """Return a key's contribution to the hash of a set: the first 8 bytes of its SHA-256."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")

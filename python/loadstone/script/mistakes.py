@@ -11,9 +11,9 @@ SHOWN_MAX = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptMistake:
-    """One thing that is wrong in a script: where, what stands there, and what may stand there.
+    """A mistake in a script: its place, the actual value, and the allowed values.
 
-    `row` counts from 1, and is absent where it is of no single one; so is `column`.
+    `row` counts from 1, and is absent if the mistake is not in a single row; so is `column`.
     """
 
     row: int | None
@@ -23,7 +23,7 @@ class ScriptMistake:
     hint: str | None = None
 
     def in_script(self, name: str) -> str:
-        """Return it as a line, and its hint as another."""
+        """Return the mistake as a line, and its hint as another."""
         place = [f'"{name}"']
         place += [f"row {self.row}"] if self.row is not None else []
         place += [f'column "{self.column}"'] if self.column else []
@@ -46,7 +46,7 @@ class ScriptError(InputError):
         self.count = count
 
     def document(self) -> dict[str, Any]:
-        """Return it as plain values; `count` has those that are not listed, too."""
+        """Return the error as plain values; `count` includes mistakes that are not listed."""
         return {
             **super().document(),
             "script": self.name,
@@ -57,14 +57,14 @@ class ScriptError(InputError):
 
 @dataclass(slots=True)
 class Mistakes:
-    """Collects the mistakes of one script; those beyond the first fifty are counted."""
+    """Collects the mistakes of one script; those beyond the first fifty are only counted."""
 
     name: str
     """The file, or the generator."""
 
     noted: list[ScriptMistake] = field(default_factory=list)
     rows: set[int] = field(default_factory=set)
-    """The rows with mistakes of their own: what they would have done is not known."""
+    """The rows with mistakes of their own, whose effects are unknown."""
 
     count: int = 0
 
@@ -76,7 +76,7 @@ class Mistakes:
         allowed: str,
         hint: str | None = None,
     ) -> None:
-        """Note one."""
+        """Record a mistake."""
         self.count += 1
         if row is not None:
             self.rows.add(row)
@@ -86,12 +86,12 @@ class Mistakes:
             )
 
     def stop_if_any(self) -> None:
-        """Raise all that was noted, if anything was."""
+        """Raise all recorded mistakes, if there are any."""
         if self.count:
             self.refuse()
 
     def refuse(self) -> NoReturn:
-        """Raise all that was noted."""
+        """Raise all recorded mistakes."""
         raise ScriptError(
             self.name, sorted(self.noted, key=lambda mistake: mistake.row or 0), self.count
         )

@@ -1,4 +1,4 @@
-"""Makes the scripts that a campaign's phases name into files, for its plan."""
+"""Makes the files of the scripts that a campaign's phases name, for its plan."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,16 +15,16 @@ from loadstone.script.mistakes import Mistakes
 from loadstone.script.table import Action, read_actions, read_origin
 
 FOLDER = "scripts"
-"""Their folder in a run folder."""
+"""The scripts' folder in a run folder."""
 
 Watch = Callable[[Iterator[Action], str], Iterator[Action]]
-"""Passes the actions of a script on, which has this name."""
+"""Passes the actions of a named script through, to observe progress."""
 
 
 class ScriptMaker:
-    """Makes the scripts that a plan asks for, each once, in the folder `scripts` of another.
+    """Makes the scripts of a plan, each once, in the subfolder `scripts` of a folder.
 
-    Files that a campaign names lie beside it, in its own folder, unless their paths are absolute.
+    Relative paths of a campaign's files start at the campaign's folder.
     """
 
     def __init__(self, base: Path, *, beside: Path, watch: Watch | None = None) -> None:
@@ -35,12 +35,12 @@ class ScriptMaker:
 
     @property
     def folder(self) -> Path:
-        """The folder of the files. The first script makes it."""
+        """The folder of the files, created with the first script."""
         return self._folder
 
     @property
     def origins(self) -> dict[str, ScriptOrigin]:
-        """Where scripts came from that are traces, by the SHA-256 of their measured requests."""
+        """The sources of scripts that are traces, by the SHA-256 of their measured requests."""
         return {
             script.measured.sha256: script.origin
             for script in self._made.values()
@@ -48,7 +48,7 @@ class ScriptMaker:
         }
 
     def __call__(self, wanted: WantedScript) -> PlannedScript:
-        """Return what planning must know of a script, and make its files."""
+        """Make the files of a script, and return its facts for the planner."""
         known = f"{wanted.script.model_dump_json()} {wanted.size_bytes}"
         if wanted.script.generator is not None:
             known += f" {wanted.threads} {wanted.seed}"

@@ -1,4 +1,4 @@
-"""A checked script in numbers: what people ask of it before they run it."""
+"""Summarises a checked script in numbers."""
 
 from array import array
 from collections import Counter
@@ -11,9 +11,9 @@ from loadstone.script.expansion import NONE, PUT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSummary:
-    """One kind of action: how often, and the requests and bytes that it means.
+    """One kind of action: its number, and the requests and bytes that it makes.
 
-    `user_type` is that of its users, where the script has types.
+    `user_type` is the type of its users, if the script has types.
     """
 
     action: str
@@ -25,7 +25,7 @@ class ActionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptSummary:
-    """A whole script; `span_ns` is from the first action's time to the last one's."""
+    """A whole script; `span_ns` is the time from its first action to its last."""
 
     actions: tuple[ActionSummary, ...]
     sessions: int
@@ -58,7 +58,7 @@ class ScriptSummary:
 
 
 def summarise(checked: Checked) -> ScriptSummary:
-    """Count what a script holds."""
+    """Count a script's actions, requests, objects and bytes."""
     requests, expected = checked.requests, checked.expected
     counts: Counter[int] = Counter()
     parts: Counter[int] = Counter(requests.action)
@@ -76,7 +76,7 @@ def summarise(checked: Checked) -> ScriptSummary:
         if due_ns != NONE:
             first_ns = due_ns if first_ns is None else min(first_ns, due_ns)
             last_ns = max(last_ns, due_ns)
-    # Reports list spaces; before a run, counts per action and type of user suffice.
+    # Before a run, counts per action and type of user suffice; only reports list spaces.
     shown: dict[tuple[str, str | None], list[int]] = {}
     for at, kind in enumerate(requests.kinds):
         shown.setdefault((kind.action, kind.user_type), []).append(at)

@@ -1,7 +1,7 @@
-"""A written script: its columns, its kinds of action, and reading and writing it.
+"""The file format of scripts: columns, kinds of action, reading and writing.
 
-One row is one action. A file is Parquet, or CSV where its name ends in .csv; recipients stand
-there with semicolons between them.
+One row is one action. A file is Parquet, or CSV if its name ends in .csv, with recipients separated
+by semicolons.
 """
 
 import csv
@@ -26,7 +26,7 @@ from loadstone.script.mistakes import Mistakes
 
 BATCH_ROWS = 65_536
 ORIGIN = "loadstone.origin"
-"""The key of the script's origin in the metadata of a Parquet file."""
+"""The metadata key of a script's origin in a Parquet file."""
 
 COLUMNS = pa.schema(
     [
@@ -45,16 +45,16 @@ COLUMNS = pa.schema(
         pa.field("user_type", pa.utf8()),
     ]
 )
-"""Columns, explained in docs/reference/script.md."""
+"""The columns, documented in docs/reference/script.md."""
 
 SPACES = ("private", "inbox")
 SIZE_MAX = 2**40 - 1
-"""Bytes of the longest object of a script: the load generator keeps no longer ones."""
+"""Size of the longest object of a script: the load generator stores sizes in 40 bits."""
 EXPECTATIONS = ("any", "exists", "absent")
 
 
 class Action(NamedTuple):
-    """One row; `row` counts from 1. What is absent follows from the script."""
+    """One row; `row` counts from 1. Absent values follow from the script."""
 
     row: int
     session: int
@@ -81,7 +81,7 @@ class Action(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionKind:
-    """One kind of action: what it does, and the columns that it cannot do without."""
+    """One kind of action: its effect, and its required columns."""
 
     summary: str
     needs: tuple[str, ...]
@@ -113,7 +113,7 @@ ACTIONS: Mapping[str, ActionKind] = {
 
 
 class ScriptWriter:
-    """Writes actions to a file, a batch at a time; `row` is not kept, it is the row's place."""
+    """Writes actions to a file in batches; `row` is implied by the position."""
 
     def __init__(self, stream: BinaryIO, *, is_csv: bool) -> None:
         """Use `writing`."""
@@ -130,7 +130,7 @@ class ScriptWriter:
         self.count = 0
 
     def describe(self, origin: ScriptOrigin) -> None:
-        """Add the origin of the script; CSV has no place for it."""
+        """Add the origin of the script; CSV cannot store it."""
         if self._parquet is not None:
             self._parquet.add_key_value_metadata({ORIGIN: json.dumps(origin)})
 
@@ -152,7 +152,7 @@ class ScriptWriter:
         self._rows.clear()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining actions."""
         self._flush()
         if self._csv is not None:
             self._text.flush()
@@ -163,7 +163,7 @@ class ScriptWriter:
 
 @contextmanager
 def writing(path: Path, *, may_overwrite: bool) -> Iterator[ScriptWriter]:
-    """Write a script beside its place, and put it there once it is whole."""
+    """Write a script to a draft, and move it into place when it is complete."""
     with writing_output(path, may_overwrite=may_overwrite) as stream:
         writer = ScriptWriter(stream, is_csv=path.suffix == ".csv")
         try:
@@ -173,7 +173,7 @@ def writing(path: Path, *, may_overwrite: bool) -> Iterator[ScriptWriter]:
 
 
 def read_origin(path: Path) -> ScriptOrigin | None:
-    """Return where a script in Parquet came from, if it says so."""
+    """Return the origin of a script in Parquet, if it is stated."""
     if path.suffix == ".csv":
         return None
     try:
@@ -201,7 +201,7 @@ def batch_of(actions: Sequence[Action]) -> pa.RecordBatch:
 
 
 def read_actions(path: Path, mistakes: Mistakes) -> Iterator[Action]:
-    """Yield the actions of a file; cells of the wrong kind are mistakes, and read as absent."""
+    """Yield the actions of a file; cells of a wrong type are mistakes, and read as absent."""
     try:
         regular_file.check(path)
         if path.suffix == ".csv":
@@ -252,7 +252,7 @@ def _column(batch: pa.RecordBatch, field: pa.Field, row: int, mistakes: Mistakes
 
 
 def _is_within(name: str, values: pa.Array) -> bool:
-    """Tell whether all numbers of a column are allowed."""
+    """Tell whether all numbers of a column are in the allowed range."""
     if name not in _WHOLE:
         return True
     low, high = pc.min_max(values).as_py().values()
@@ -263,7 +263,7 @@ _MISSING: Mapping[str, Any] = {"session": 0, "action": ""}
 
 
 def _read_csv(path: Path, mistakes: Mistakes) -> Iterator[Action]:
-    # Bytes that are not UTF-8 become surrogates, and so a mistake with its place.
+    # Bytes that are not UTF-8 become surrogates, which are reported with their place.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         lines = csv.reader(file, strict=True)
         row = 0
@@ -296,7 +296,7 @@ def _is_broken(cell: str) -> bool:
 
 
 def _is_text(cells: Sequence[str], names: Sequence[str], row: int, mistakes: Mistakes) -> bool:
-    """Note cells that are not valid UTF-8, and tell whether there are none."""
+    """Record cells that are not valid UTF-8, and tell whether there are none."""
     if "".join(cells).isascii():
         return True
     wrong = [(name, cell) for name, cell in zip(names, cells, strict=True) if _is_broken(cell)]
@@ -325,7 +325,7 @@ _WHOLE: Mapping[str, int] = {
 
 
 def _cell(name: str, text: str, row: int, mistakes: Mistakes) -> Any:
-    """Return the value of a cell of text; None where it is empty or wrong."""
+    """Return the value of a text cell; None if it is empty or wrong."""
     if name in _WHOLE:
         if text == "" and name != "session":
             return None

@@ -1,8 +1,8 @@
-"""A trace → a script: requests by client, object and time, in sessions with expectations.
+"""Converts traces to scripts: requests by client, object and time, in sessions with expectations.
 
-Requests are grouped by key, put into the order of their starts, and dealt to sessions: by key,
-so that all that is done to one object stays in order, or as the trace names its clients. What is
-read before it is written must be there before the script begins.
+Requests are grouped by key, sorted by their starts, and dealt to sessions: by key, so that all
+requests for an object stay in order, or by the trace's clients. Objects that are read before they
+are written must exist before the script begins.
 """
 
 import hashlib
@@ -34,10 +34,10 @@ _CHUNK = 65_536
 
 
 class Traced(NamedTuple):
-    """One request of a trace: `line` of its file, and its start since any moment.
+    """One request of a trace: `line` in its file, and its start relative to an arbitrary origin.
 
     `key` is the prefix of a LIST. `client` is the requester, `status` the HTTP status, `size` the
-    object's; each is absent where the trace does not tell.
+    object's size in bytes; each is absent if the trace does not state it.
     """
 
     line: int
@@ -54,7 +54,8 @@ class Traced(NamedTuple):
 class Losses:
     """Requests of a trace that the script leaves out, counted by reason.
 
-    A malformed line stops the conversion at its end, with all others, unless it may be skipped.
+    Malformed lines are all reported at the end of the conversion and stop it, unless they may be
+    skipped.
     """
 
     may_skip: bool
@@ -64,23 +65,23 @@ class Losses:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def malform(self, error: InputError) -> None:
-        """Note a line that cannot be read."""
+        """Record a malformed line."""
         self.read += 1
         self.malformed += 1
         if len(self.examples) < SHOWN_MAX:
             self.examples.append(error.message)
 
     def leave_out(self, why: str) -> None:
-        """Note a request that a converter understands and that has no place in a script."""
+        """Record a request that a converter understands but a script cannot express."""
         self.read += 1
         self.left_out[why] += 1
 
     def drop(self, why: str) -> None:
-        """Note a request that came from a converter and does not become an action."""
+        """Record a request from a converter that does not become an action."""
         self.left_out[why] += 1
 
     def stop_if_malformed(self) -> None:
-        """Refuse the trace for its malformed lines, where they may not be skipped."""
+        """Refuse the trace if it has malformed lines that may not be skipped."""
         if not self.malformed or self.may_skip:
             return
         more = self.malformed - len(self.examples)
@@ -91,24 +92,24 @@ class Losses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """How a trace becomes sessions, with values for what it does not state."""
+    """How a trace is divided into sessions, and values for what it does not state."""
 
     sessions_by: str
     """`key` or `client`."""
 
     sessions: int
-    """Number of sessions that keys are dealt to."""
+    """Number of sessions that the keys are dealt to."""
 
     size_bytes: int | None
-    """The size of objects whose size the trace does not tell."""
+    """The size of objects whose size the trace does not state, in bytes."""
 
     salt: str | None
-    """Keys are made anonymous by it; the same key stays the same."""
+    """Salt for anonymising keys; equal keys stay equal."""
 
     has_times: bool
 
     copies: int
-    """Number of sessions that run the sequence of a converted script."""
+    """Number of sessions that repeat the sequence of a converted script."""
 
 
 @dataclass(slots=True)
@@ -155,13 +156,15 @@ def origin_of(
 def script_of(
     requests: Iterable[Traced], options: TraceOptions, losses: Losses
 ) -> Iterator[Action]:
-    """Yield the actions of a trace in the order of their starts; `losses` counts what is lost."""
+    """Yield the actions of a trace in the order of their starts; `losses` counts omitted
+    requests.
+    """
     columns, keys, places = _gather(requests, options, losses)
     losses.stop_if_malformed()
     if not len(columns.line):
         why = ", ".join(f"{count} {reason}" for reason, count in losses.left_out.items())
         raise InputError("no request of the trace can become an action of a script", why or None)
-    # Most logs have the order of the requests' ends.
+    # Most logs are in the order in which requests ended.
     sort_by(columns, [field.name for field in fields(columns)], "start_ns")
     yield from _Actions(columns, keys, places, options, losses).go()
 
@@ -197,7 +200,9 @@ def _gather(
 
 
 def _anonymous(key: str, salt: str) -> str:
-    """Return a key with each of its steps hashed: the same steps are the same, prefixes too."""
+    """Return a key with each path segment hashed, so that equal segments and prefixes stay
+    equal.
+    """
     return "/".join(
         hmac.new(salt.encode(), step.encode(), hashlib.sha256).hexdigest()[:ANONYMOUS_DIGITS]
         if step
@@ -207,7 +212,7 @@ def _anonymous(key: str, salt: str) -> str:
 
 
 class _Actions:
-    """Walks through a trace in order and tracks the state of each object."""
+    """Processes a trace in order and tracks the state of each object."""
 
     def __init__(
         self,
@@ -224,7 +229,7 @@ class _Actions:
         self._look_ahead()
 
     def _look_ahead(self) -> None:
-        """Find the first known size of each object, and which are of several sessions."""
+        """Find the first known size of each object, and the objects used by several sessions."""
         columns, count = self.columns, len(self.keys)
         toucher, changed = array("I", [_NOBODY]) * count, bytearray(count)
         for at, key in enumerate(columns.key):

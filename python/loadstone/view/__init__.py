@@ -1,4 +1,4 @@
-"""A local page over a folder of runs: lists them, opens reports, compares two, follows one live.
+"""A local web page for a folder of runs: lists and compares them, shows reports, follows one live.
 
-It reads run folders and writes nothing. What it serves is made from templates of the reports.
+It reads run folders and writes nothing. Its pages use the templates of the reports.
 """

@@ -1,7 +1,7 @@
-"""Metrics of a run while it goes on, for Prometheus to scrape.
+"""Metrics of a running run, for Prometheus to scrape.
 
-They are read from the run folder, as the live page is: neither the load threads nor the record know
-of them, and a scraper that stays away costs nothing.
+They are read from the run folder, like those of the live page: load threads and record do not
+depend on them, and a scraper that stays away costs nothing.
 """
 
 import contextlib
@@ -41,11 +41,13 @@ LABELS = ("target", "phase", "operation")
 TIMES = ("response", "service")
 SCRAPERS_MAX = 16
 IDLE_S = 10.0
-"""A scraper that sends or takes nothing for so long has lost its connection."""
+"""A scraper's connection is closed after this many seconds without traffic."""
 
 
 class Labels(NamedTuple):
-    """Labels of a series. Parameters of a sweep are none: their number has no bound."""
+    """Labels of a series. Parameters of a sweep are not labels, because their number is
+    unlimited.
+    """
 
     target: str
     phase: str
@@ -53,7 +55,7 @@ class Labels(NamedTuple):
 
 
 class _Tally:
-    """Requests since their trials began, warm-up included."""
+    """Counts of requests since the start of their trials, warm-up included."""
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[Labels, str]] = Counter()
@@ -61,7 +63,7 @@ class _Tally:
         self.times: dict[tuple[Labels, str], _loadgen.Histogram] = {}
 
     def take(self, document: TrialDocument, intervals: _loadgen.Table) -> None:
-        """Add rows of intervals; KeyError where the table lacks a column."""
+        """Add rows of intervals; KeyError if the table lacks a column."""
         target, phase = document["target"]["name"], document["phase"]
         names = ("operation", "outcome", "requests", "bytes", *TIMES)
         for operation, outcome, requests, size, *times in zip(
@@ -89,7 +91,7 @@ class _Tally:
 
 
 class RunMetrics(Collector):
-    """The metrics of one run folder; each scrape reads only what has come since the last."""
+    """The metrics of one run folder; each scrape reads only data added since the last one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -105,7 +107,7 @@ class RunMetrics(Collector):
         return []
 
     def collect(self) -> Iterator[Any]:
-        """Yield the families of this moment; OSError and LoadstoneError leave them out."""
+        """Yield the current metric families; none if the folder cannot be read."""
         with self._lock, contextlib.suppress(OSError, LoadstoneError):
             yield from [*self._of_run(), *self._of_requests()]
 
@@ -166,7 +168,7 @@ class RunMetrics(Collector):
         yield from (requests, size, times)
 
     def _read(self) -> _Tally:
-        """Return the sum of all trials: of those that ended, by their records."""
+        """Return the sum over all trials; ended ones are read from their records."""
         done, begun = trials_in(self._folder)
         for trial in done:
             if trial not in self._counted:
@@ -185,7 +187,7 @@ class RunMetrics(Collector):
         return total
 
     def _of_ended(self, trial: str) -> _Tally:
-        """Return the tally of a trial's record; what was followed where it cannot be read."""
+        """Return the tally of a trial's record, or of the followed stream if it is unreadable."""
         _, followed = self._running.pop(trial, (None, _Tally()))
         try:
             record, tally = read_record(self._folder, trial), _Tally()
@@ -196,14 +198,14 @@ class RunMetrics(Collector):
 
     def _document(self, trial: str) -> TrialDocument | None:
         if trial not in self._plan:
-            # A search adds trials as it goes.
+            # A search adds trials while it runs.
             manifest = plain(read_manifest(self._folder))
             self._plan = {document["id"]: document for document in manifest["plan"]}
         return self._plan.get(trial)
 
 
 class _MetricsServer(ThreadingMixIn, WSGIServer):
-    """Answers a few scrapers at a time: threads and descriptors are those of the load, too."""
+    """Serves few scrapers at once, because threads and descriptors are shared with the load."""
 
     daemon_threads = True
 
@@ -213,14 +215,14 @@ class _MetricsServer(ThreadingMixIn, WSGIServer):
         super().__init__(address, _MetricsRequest)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, or close the connection where too many are open."""
+        """Answer in a separate thread, or close the connection if too many are open."""
         if self._seats.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and give the seat back."""
+        """Answer the request and release its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -237,14 +239,14 @@ class _MetricsRequest(WSGIRequestHandler):
         """Log nothing."""
 
     def get_stderr(self) -> Any:
-        """Keep what a scraper's headers make fail off the screen of the run."""
+        """Keep errors caused by a scraper's headers off the run's screen."""
         return io.StringIO()
 
 
 def listener(address: str) -> _MetricsServer:
-    """Return a server that listens at an address (HOST:PORT), and answers nothing yet.
+    """Return a server that listens at an address (HOST:PORT) but does not answer yet.
 
-    InputError where the address cannot be listened at.
+    Raises InputError if it cannot listen there.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
@@ -267,7 +269,7 @@ def listener(address: str) -> _MetricsServer:
 def serving_metrics(folder: Path, address: str) -> Iterator[str]:
     """Serve the metrics of a run at an address (HOST:PORT), and yield their URL.
 
-    InputError where the address cannot be listened at. Clients are not authenticated.
+    Raises InputError if it cannot listen there. Clients are not authenticated.
     """
     server = listener(address)
     registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""The present state of a run, read from its folder: rates, times, failures and CPU by second."""
+"""The current state of a run, read from its folder: rates, times, failures and CPU per second."""
 
 import contextlib
 import os
@@ -36,10 +36,10 @@ IDLE = ("idle_ns", "iowait_ns")
 
 
 class LiveRun:
-    """Follows one run; asked again, it reads only what has come since.
+    """Follows one run; each call reads only data added since the last one.
 
-    The course of trials that have ended stays, and is read from their records where nobody followed
-    them: what was drawn does not vanish with its trial.
+    The seconds of finished trials are kept, or read from their records if they were not followed,
+    so that their part of the chart does not disappear.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,7 +56,7 @@ class LiveRun:
         now = next((trial_id for trial_id in reversed(begun) if trial_id not in set(done)), None)
         unknown = not self._plan or (now is not None and now not in self._plan)
         if unknown:
-            # A search adds trials as it goes.
+            # A search adds trials while it runs.
             manifest: Manifest = plain(read_manifest(self.folder))
             self._plan = {document["id"]: document for document in manifest["plan"]}
             self._forecast.extend(
@@ -83,7 +83,7 @@ class LiveRun:
         }
 
     def _left_ns(self, trial: Mapping[str, Any] | None) -> int | None:
-        """Return the remaining time of the run without rests; None if it is not known."""
+        """Return the remaining time of the run without pauses, in nanoseconds; None if unknown."""
         others_ns = self._forecast.left_ns()
         own_ns = 0 if trial is None else trial["left_ns"]
         return None if others_ns is None or own_ns is None else others_ns + own_ns
@@ -115,7 +115,7 @@ class LiveRun:
         return {"seconds": rows, "cpu": cpu, "begins": begins}
 
     def _read_course(self, trial: str) -> "_Course":
-        """Return the course of a trial that nobody followed; empty where it cannot be read."""
+        """Return the seconds of a trial that was not followed; empty if it is unreadable."""
         seconds: dict[int, _Second] = {}
         cpu: dict[str, _HostCpu] = {}
         try:
@@ -146,7 +146,7 @@ class LiveRun:
 
 
 def trials_in(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the trials of a run folder that ended, and those that began; each in order."""
+    """Return the ended trials of a run folder, and those that began; each in order."""
     trials = folder / TRIALS
     names = {path.name for path in trials.iterdir()} if trials.is_dir() else set()
     done = sorted(
@@ -161,14 +161,14 @@ def trials_in(folder: Path) -> tuple[list[str], list[str]]:
 
 
 class _Course(NamedTuple):
-    """The seconds of a trial as JSON holds them, and the shares of CPU by host."""
+    """The seconds of a trial for JSON, and the CPU shares by host."""
 
     seconds: list[dict[str, Any]]
     cpu: dict[str, list[tuple[float, float]]]
 
 
 class _LiveTrial:
-    """The trial that runs."""
+    """The running trial."""
 
     def __init__(self, folder: Path, identity: str, document: TrialDocument) -> None:
         self.id = identity
@@ -213,7 +213,7 @@ class _LiveTrial:
         return _course_of(self._seconds, self._cpu)
 
     def _done_share(self) -> float | None:
-        """Return how much of the trial is done; None where nothing says when it ends."""
+        """Return the completed share of the trial; None if its end is unknown."""
         stop = self._document.get("stop") or {}
         times = self._document.get("iterations") or 1
         shares = []
@@ -283,12 +283,12 @@ Row = TypeVar("Row", _IntervalRow, _ProbeRow)
 
 
 def _rows_of(kind: type[Row], batch: _loadgen.Table) -> list[Row]:
-    """Return the rows of a table; KeyError where it lacks a column."""
+    """Return the rows of a table; KeyError if it lacks a column."""
     return [kind(*values) for values in zip(*(batch[name] for name in kind._fields), strict=True)]
 
 
 class _Second:
-    """Work of one second over all load hosts."""
+    """The work of one second over all load hosts."""
 
     def __init__(self, second: int) -> None:
         self.second = second
@@ -309,7 +309,7 @@ class _Second:
     def _take_good(self, row: _IntervalRow) -> None:
         self.by_agent[plain(row.agent)] += row.requests
         self.bytes += row.bytes
-        # Only under open load has a request a time at which it was due.
+        # Requests have a due time, and thus a response time, only under open load.
         times = row.response or row.service
         if times:
             self._times.add(times)
@@ -335,7 +335,7 @@ class _Second:
 
 
 class _HostCpu:
-    """CPU share of a host between two readings, of the cores that the load may use."""
+    """A host's CPU share between two readings, of the cores available to the load."""
 
     def __init__(self) -> None:
         self.shares: list[tuple[float, float]] = []
@@ -370,7 +370,7 @@ def _ended(summary: Summary) -> dict[str, Any]:
 
 
 class StreamFollower:
-    """Remembers how far a stream was read, by whole batches."""
+    """Tracks up to which whole batch a stream was read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -379,7 +379,7 @@ class StreamFollower:
         self._schema: Schema | None = None
 
     def new_batches(self) -> Iterator[Table]:
-        """Yield the batches that came since; a stream that is not there, or is cut, yields less."""
+        """Yield the batches added since the last call; none for a missing or truncated stream."""
         try:
             size = regular_file.check(self.path)
             inode = os.stat(self.path).st_ino
@@ -391,7 +391,7 @@ class StreamFollower:
         except OSError:
             return
         begin = self._offset
-        # An incomplete batch is left for the next call, which begins where this one ended.
+        # An incomplete batch is left for the next call, which continues from here.
         for batch in reader:
             self._offset, self._schema = begin + reader.read_bytes, reader.schema
             yield batch

@@ -1,8 +1,8 @@
-"""Metrics of a run while it goes on, pushed to a collector of OpenTelemetry (OTLP over HTTP).
+"""Pushes metrics of a running run to an OpenTelemetry collector (OTLP over HTTP).
 
-They are those that Prometheus would scrape, under the same names, once a second and once more at
-the end. Headers, and what a TLS connection needs, come from OpenTelemetry's own variables
-(OTEL_EXPORTER_OTLP_HEADERS and others), so that no credential stands in a command.
+The metrics and names are those for Prometheus, pushed once a second and once more at the end.
+Headers and TLS settings come from OpenTelemetry's own environment variables
+(OTEL_EXPORTER_OTLP_HEADERS and others), so that no credential is on a command line.
 """
 
 import contextlib
@@ -38,14 +38,14 @@ from loadstone.view.live_metrics import RunMetrics
 
 EVERY_S = 1.0
 TIMEOUT_S = 2.0
-"""A push that takes longer is dropped; the next one has its counters, too."""
+"""A push that takes longer is dropped; the next one includes its counters."""
 
 
 @contextlib.contextmanager
 def pushing_metrics(folder: Path, url: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Push the metrics of a run to a URL until the block ends; `say` reports lost pushes."""
+    """Push the metrics of a run to a URL until the block ends; `say` reports failed pushes."""
     parts = urlsplit(url)
-    # Its log would repeat each lost push; the pusher reports the first one.
+    # Its log would repeat each failed push; the pusher reports the first one.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
     exporter = OTLPMetricExporter(endpoint=url, timeout=TIMEOUT_S)
     pusher = _Pusher(RunMetrics(folder), exporter, say, f"{parts.scheme}://{parts.netloc}")
@@ -92,7 +92,7 @@ class _Pusher:
 
 
 def data_of(families: Iterator[Family], began_ns: int, now_ns: int) -> MetricsData:
-    """Return families of Prometheus as OpenTelemetry has them; counters are since `began_ns`."""
+    """Convert Prometheus families to OpenTelemetry's form; counters start at `began_ns`."""
     metrics = [
         Metric(
             name=family.name,
@@ -155,10 +155,10 @@ def _histograms(family: Family, began_ns: int, now_ns: int) -> Iterator[Histogra
             time_unix_nano=now_ns,
             count=below[-1],
             sum=total,
-            # Prometheus counts all below a bound, OpenTelemetry those between two.
+            # Prometheus buckets are cumulative, OpenTelemetry's are not.
             bucket_counts=[above - under for under, above in itertools.pairwise(below)],
             explicit_bounds=[float(bucket.labels["le"]) for bucket in buckets[:-1]],
-            # Not known, which is allowed to them, but not by the types.
+            # Unknown, which OTLP allows but the type annotations do not.
             min=None,  # type: ignore[arg-type]
             max=None,  # type: ignore[arg-type]
         )

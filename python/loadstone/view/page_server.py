@@ -1,4 +1,4 @@
-"""Serves the pages on loopback to clients with the token; GET alone, and nothing is written."""
+"""Serves the pages on loopback to clients with the token; only GET, and nothing is written."""
 
 import hmac
 import json
@@ -19,8 +19,9 @@ from loadstone.view.run_list import ListedRun, RunList
 
 LOOPBACK = "127.0.0.1"
 OWN_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""What a browser on this host, or through a tunnel, calls it. A page of another site that has bound
-its own name to this address says that name."""
+"""Host headers of browsers on this host, or through a tunnel. A page of another site that has bound
+its own name to this address (DNS rebinding) sends that name.
+"""
 
 IDLE_S = 10.0
 
@@ -40,11 +41,11 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Return the address of the list of runs, token and all."""
+        """Return the URL of the list of runs, including the token."""
         return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
 
     def server_bind(self) -> None:
-        """Bind without asking a name server for this host's name."""
+        """Bind without a DNS query for this host's name."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = LOOPBACK, self.server_address[1]
 
@@ -52,7 +53,7 @@ class PageServer(ThreadingHTTPServer):
         """Ignore browsers that disconnect."""
 
     def live(self, run: ListedRun) -> dict[str, Any]:
-        """Return the present state of a run."""
+        """Return the current state of a run."""
         with self._live_lock:
             lock, live = self._live.setdefault(run.id, (threading.Lock(), LiveRun(run.path)))
         with lock:
@@ -112,7 +113,7 @@ class _PageRequest(BaseHTTPRequestHandler):
         if a is None or b is None:
             self._absent()
             return
-        # The older run is the baseline, in whichever order they were ticked.
+        # The older run is the baseline, whatever the order of selection.
         first, second = sorted((a, b), key=lambda run: run.started)
         self._page(self.server.pages.comparison(first, second))
 
@@ -155,7 +156,7 @@ class _PageRequest(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Log nothing: an address holds the token."""
+        """Log nothing, because the URL contains the token."""
 
 
 def _name_of(host: str) -> str:

@@ -1,4 +1,4 @@
-"""The pages of a view: rendered when asked for, kept while their runs stay as they are."""
+"""Renders pages on request, and caches them until their runs change."""
 
 import threading
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from loadstone.view.run_list import ListedRun, RunList
 
 PAGES_KEPT = 8
 
-# Errors that readers raise for folders that were edited or are half written.
+# Errors that readers raise for edited or incomplete folders.
 UNFIT = (
     ArithmeticError,
     AssertionError,
@@ -27,7 +27,7 @@ UNFIT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedPage:
-    """A page: its bytes, the template whose scripts it may run, and the answer's status."""
+    """A page: its bytes, the template whose scripts it may run, and the HTTP status."""
 
     body: bytes
     template: str
@@ -56,14 +56,14 @@ class PageRenderer:
         return RenderedPage(body=body, template="runs.html.jinja")
 
     def answer(self, run: ListedRun) -> Mapping[str, object]:
-        """Return the list entry of a run: its targets, and the best result with its standing."""
+        """Return a run's list entry: its targets, and the best result with its validity."""
         mark = _mark(run)
         with self._lock:
             if self._answers.get(run.id, ((), {}))[0] != mark:
                 try:
                     self._answers[run.id] = (mark, _answer(run))
                 except (LoadstoneError, *UNFIT):
-                    # Its page says why.
+                    # The run's own page shows the reason.
                     self._answers[run.id] = (mark, {})
             return self._answers[run.id][1]
 
@@ -95,7 +95,7 @@ class PageRenderer:
             from loadstone.report.formats.comparison_page import render_comparisons
             from loadstone.results.store import read_run
 
-            # Runs of one campaign have one name; their folders tell them apart.
+            # Runs of one campaign have the same name, so their folders distinguish them.
             arms = [
                 replace(judged_account.read_account(read_run(run.path)), name=run.folder)
                 for run in (a, b)
@@ -113,7 +113,7 @@ class PageRenderer:
         return self._made(key, "comparison.html.jinja", render)
 
     def message(self, text: str, hint: str = "", *, status: int) -> RenderedPage:
-        """Return a page that says why there is no other."""
+        """Return a page with an error message."""
         body = render_page("message.html.jinja", data=None, title="Not shown", text=text, hint=hint)
         return RenderedPage(body=body, template="message.html.jinja", status=status)
 

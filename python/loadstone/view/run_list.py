@@ -1,4 +1,4 @@
-"""The runs of a folder, each with an identity that is safe in an address."""
+"""The runs of a folder, each with an id that is safe in a URL."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ RUNNING = "running"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRun:
-    """A run folder: what stands in its manifest, or why that cannot be read."""
+    """A run folder: the facts of its manifest, or the reason why it is unreadable."""
 
     id: str
     path: Path
@@ -26,13 +26,13 @@ class ListedRun:
 
     @property
     def is_live(self) -> bool:
-        """Tell whether it goes on now."""
+        """Tell whether it is currently running."""
         return self.state == RUNNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """The few facts of a manifest that a list shows: a plan may have 150 MiB."""
+    """The few facts of a manifest that a list shows, since a whole one may have 150 MiB."""
 
     state: str
     started: str
@@ -41,14 +41,14 @@ class _Facts:
 
 
 class RunList:
-    """Finds the runs of one folder; a manifest is read again only when its file has changed."""
+    """Finds the runs of one folder; a manifest is read again only if its file has changed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
         self._known: dict[Path, tuple[tuple[int, int, int], _Facts]] = {}
 
     def read(self) -> list[ListedRun]:
-        """Return the runs, the newest first; those that cannot be read come last."""
+        """Return the runs, newest first; unreadable ones come last."""
         locked = _locked_inodes()
         runs = [self._listed(path, locked) for path in self._paths()]
         readable = sorted(
@@ -57,7 +57,7 @@ class RunList:
         return readable + [run for run in runs if run.problem]
 
     def find(self, identity: str) -> ListedRun | None:
-        """Return the run of an identity. It is looked up among what was found, never joined."""
+        """Return the run with an id. The id is looked up in the list, never used as a path."""
         locked = _locked_inodes()
         for path in self._paths():
             if _identity(path) == identity:
@@ -115,7 +115,7 @@ class RunList:
 
 
 def _identity(path: Path) -> str:
-    """Return what stands for a folder in addresses, whatever its name is."""
+    """Return a folder's id for URLs, whatever its name is."""
     return hashlib.sha256(os.fsencode(path.name)).hexdigest()[:20]
 
 
@@ -127,9 +127,9 @@ def _inode(path: Path) -> int:
 
 
 def _locked_inodes() -> set[int]:
-    """Return the files that a process holds locked, as the kernel lists them.
+    """Return the files that some process holds locked, as the kernel lists them.
 
-    To try the lock would take it for a moment, and a run that begins just then would be refused.
+    Trying to take the lock would briefly hold it, so that a run that starts then would be refused.
     """
     try:
         lines = Path("/proc/locks").read_text(encoding="ascii", errors="replace").splitlines()

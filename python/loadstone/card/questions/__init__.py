@@ -1,1 +1,1 @@
-"""The questions of a card, by what they are about: a function each, and no order between them."""
+"""The questions of a card by subject: one function each, independent of order."""

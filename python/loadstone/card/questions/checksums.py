@@ -1,4 +1,4 @@
-"""Checksums: whether a store compares what it was told with what came, and keeps it."""
+"""Checksums: whether a store verifies them against the received bytes, and keeps them."""
 
 import zlib
 from base64 import b64encode
@@ -11,7 +11,7 @@ from loadstone.card.questions.shared import two_objects
 from loadstone.card.store import Reply, Store
 
 BODY = b"123456789"
-"""The text whose checksums catalogues of CRCs give."""
+"""The usual input of CRC catalogues' check values."""
 DIGESTS = {
     "crc32": zlib.crc32(BODY).to_bytes(4, "big"),
     "crc32c": 0xE3069283.to_bytes(4, "big"),
@@ -27,7 +27,7 @@ WRONG = {
     "content-md5": b64encode(bytes(16)).decode(),
 }
 WRONG_IN_SWIFT = {"etag": "0" * 32}
-"""Checksums that are not those of what comes with them, by header."""
+"""Checksums that do not match their content, by header."""
 
 
 def refuses_wrong(name: str) -> Callable[[Store], Conclusion]:
@@ -36,7 +36,7 @@ def refuses_wrong(name: str) -> Callable[[Store], Conclusion]:
 
 
 def keeps(name: str) -> Callable[[Store], Conclusion]:
-    """Return the question whether a checksum of this name is kept and told."""
+    """Return the question whether a checksum of this name is stored and returned."""
 
     def ask(store: Store) -> Conclusion:
         right = b64encode(DIGESTS[name]).decode()
@@ -53,19 +53,19 @@ def keeps(name: str) -> Callable[[Store], Conclusion]:
 
 
 def refuses_wrong_md5(store: Store) -> Conclusion:
-    """A wrong `Content-MD5` (S3) or `ETag` (Swift)."""
+    """Check that a wrong `Content-MD5` (S3) or `ETag` (Swift) is refused."""
     return _refuses(store, "etag" if store.is_swift else "content-md5")
 
 
 def etag_is_md5(store: Store) -> Conclusion:
-    """The ETag of an object of one put is its MD5, which others compare it with."""
+    """Check that the ETag of a single put is its MD5, on which other programs rely."""
     reply = store.shared(two_objects)[1][-1]
     right = md5(SHARED_BODY, usedforsecurity=False).hexdigest()
     return yes() if reply.headers.get("etag", "").strip('"') == right else no("something else")
 
 
 def _wrong_puts(store: Store) -> tuple[dict[str, Reply], bool]:
-    """Write one object with each wrong checksum; return the answers, and whether it is there."""
+    """Put one object with each wrong checksum; return the replies, and whether it exists."""
     wrong = WRONG_IN_SWIFT if store.is_swift else WRONG
     replies = {header: store.put("k", BODY, {header: wrong[header]}) for header in wrong}
     return replies, store.head("k").is_ok
@@ -75,7 +75,7 @@ def _refuses(store: Store, header: str) -> Conclusion:
     replies, is_there = store.together(_wrong_puts) or ({}, True)
     reply = replies.get(header)
     if reply is None or (is_there and not reply.is_ok):
-        # It is not known which of the puts wrote what is there.
+        # It is unknown which of the puts wrote the existing object.
         reply = store.put("k", BODY, {header: (WRONG | WRONG_IN_SWIFT)[header]})
         is_there = not reply.is_ok and store.head("k").is_ok
     if reply.is_ok:

@@ -1,4 +1,4 @@
-"""Conditional requests: what locks, leases and the commits of table formats stand on."""
+"""Conditional requests, which locks, leases and commits of table formats rely on."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,24 +8,24 @@ from loadstone.card.questions.shared import two_objects
 from loadstone.card.store import Reply, Request, Store
 
 CREATORS, REPLACERS = 32, 16
-"""How many race."""
+"""Number of concurrent writers in a race."""
 WRONG_ETAG = '"00000000000000000000000000000000"'
 IF_ABSENT = {"if-none-match": "*"}
 
 
 def put_if_absent(store: Store) -> Conclusion:
-    """`If-None-Match: *` where the object is there."""
+    """Check that `If-None-Match: *` is refused for an existing object."""
     return _refusal(store, lambda there: there.put("k", b"second", IF_ABSENT))
 
 
 def put_if_absent_creates(store: Store) -> Conclusion:
-    """`If-None-Match: *` where nothing is there."""
+    """Check that `If-None-Match: *` creates an absent object."""
     reply = store.shared(_created)[1].creation
     return yes() if reply.is_ok else no(reply.words)
 
 
 def put_if_match(store: Store) -> Conclusion:
-    """`If-Match` with the object's own ETag."""
+    """Check that `If-Match` with the object's own ETag succeeds."""
     there, known, (_, etag) = _existing(store)
     reply = there.put("k", b"third", {"if-match": etag})
     if not reply.is_ok:
@@ -38,12 +38,12 @@ def put_if_match(store: Store) -> Conclusion:
 
 
 def put_if_other(store: Store) -> Conclusion:
-    """`If-Match` with another ETag."""
+    """Check that `If-Match` with another ETag is refused."""
     return _refusal(store, lambda there: there.put("k", b"second", {"if-match": WRONG_ETAG}))
 
 
 def put_if_match_absent(store: Store) -> Conclusion:
-    """`If-Match` where nothing is there; Amazon answers 404."""
+    """Check that `If-Match` for an absent object is refused; Amazon answers 404."""
     reply = store.put("k", b"first", {"if-match": WRONG_ETAG})
     if reply.is_ok:
         return no("writes the object")
@@ -51,12 +51,12 @@ def put_if_match_absent(store: Store) -> Conclusion:
 
 
 def one_creates(store: Store) -> Conclusion:
-    """Of many puts at once with `If-None-Match: *` one succeeds."""
+    """Check that exactly one of many concurrent puts with `If-None-Match: *` succeeds."""
     return _race(store, CREATORS, IF_ABSENT)
 
 
 def one_replaces(store: Store) -> Conclusion:
-    """Of many puts at once with the same `If-Match` one succeeds."""
+    """Check that exactly one of many concurrent puts with the same `If-Match` succeeds."""
     etag = store.must_put("k", b"first").headers.get("etag", "")
     return _race(store, REPLACERS, {"if-match": etag})
 
@@ -64,10 +64,10 @@ def one_replaces(store: Store) -> Conclusion:
 def race(
     store: Store, name: str, writer: str, writers: int, headers: Mapping[str, str]
 ) -> list[tuple[bytes, Reply]]:
-    """Write an object by several at once on one condition; return the bytes and reply of each.
+    """Write an object concurrently with one condition; return the bytes and reply of each put.
 
-    `writer` makes the bytes others than those of another race: an ETag that came back would make
-    the condition hold again.
+    `writer` makes the bytes different from those of other races: a repeated ETag would make the
+    condition true again.
     """
     bodies = [f"{writer} {number}".encode() for number in range(writers)]
     requests = [
@@ -91,12 +91,12 @@ def _race(store: Store, writers: int, headers: Mapping[str, str]) -> Conclusion:
 
 
 def delete_if_other(store: Store) -> Conclusion:
-    """A delete with another `If-Match` than the object's ETag."""
+    """Check that a delete with another `If-Match` than the object's ETag is refused."""
     return _refusal(store, lambda there: there.delete("k", {"if-match": WRONG_ETAG}))
 
 
 def delete_if_match(store: Store) -> Conclusion:
-    """A delete with the object's own ETag."""
+    """Check that a delete with the object's own ETag succeeds."""
     there, _, (_, etag) = _existing(store)
     reply = there.delete("k", {"if-match": etag})
     if not reply.is_ok:
@@ -105,20 +105,20 @@ def delete_if_match(store: Store) -> Conclusion:
 
 
 def get_if_changed(store: Store) -> Conclusion:
-    """A read with `If-None-Match` of what the reader has already."""
+    """Check that a read with `If-None-Match` of the current ETag returns 304."""
     there, replies = store.shared(two_objects)
     etag = replies[-1].headers.get("etag", "")
     return _status(there.get("k", {"if-none-match": etag}), 304)
 
 
 def get_if_match(store: Store) -> Conclusion:
-    """A read with another `If-Match` than the object's ETag."""
+    """Check that a read with another `If-Match` than the object's ETag is refused."""
     there, _ = store.shared(two_objects)
     return _status(there.get("k", {"if-match": WRONG_ETAG}), 412)
 
 
 def copy_if_match(store: Store) -> Conclusion:
-    """A copy whose source has another ETag than the one that was named."""
+    """Check that a copy is refused if its source has another ETag than the stated one."""
     there, _ = store.shared(two_objects)
     source = f"/{store.place}/{there.key('k')}"
     headers = {"x-amz-copy-source": source, "x-amz-copy-source-if-match": WRONG_ETAG}
@@ -133,21 +133,23 @@ def _status(reply: Reply, usual: int) -> Conclusion:
 
 @dataclass(slots=True)
 class _Object:
-    """The object `k` of the questions of one turn: how it was created, its bytes and its ETag."""
+    """The object `k` of the questions of one turn: its creation, its bytes and its ETag."""
 
     creation: Reply
     state: tuple[bytes, str] | None
-    """None where it is not known, so that the next question writes it anew."""
+    """None if unknown, so that the next question writes the object again."""
 
 
 def _created(store: Store) -> _Object:
-    """Write the object on the condition that it is not there."""
+    """Create the object on the condition that it is absent."""
     reply = store.put("k", b"first", IF_ABSENT)
     return _Object(reply, (b"first", reply.headers.get("etag", "")) if reply.is_ok else None)
 
 
 def _existing(store: Store) -> tuple[Store, _Object, tuple[bytes, str]]:
-    """Return the object, its store, and its state; who changes the object notes the state anew."""
+    """Return the store, the object, and its state; a caller that changes it must update the
+    state.
+    """
     there, known = store.shared(_created)
     state, known.state = known.state, None
     if state is None:
@@ -156,7 +158,7 @@ def _existing(store: Store) -> tuple[Store, _Object, tuple[bytes, str]]:
 
 
 def _refusal(store: Store, ask: Callable[[Store], Reply]) -> Conclusion:
-    """Judge a request that must be refused with 412: its status, and what is there afterwards."""
+    """Judge a request that must be refused with 412, by its status and the object afterwards."""
     there, known, state = _existing(store)
     reply = ask(there)
     if there.get("k").body == state[0]:

@@ -1,4 +1,4 @@
-"""Connections: what each request pays beside its own work."""
+"""Connections: the overhead of each request besides its own work."""
 
 import contextlib
 import socket
@@ -15,29 +15,29 @@ from loadstone.card.questions.shared import (
 from loadstone.card.store import Reply, Request, Store
 
 STALL_NS = (38_000_000, 48_000_000)
-"""What an answer takes that waits for an acknowledgement which the other side delays."""
+"""Duration of a response that waits for a delayed acknowledgement (Nagle's algorithm)."""
 WAIT_S = 1.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-"""How a client begins HTTP/2 (RFC 9113, 3.4), with settings that say nothing."""
+"""A client's HTTP/2 connection preface (RFC 9113, 3.4) with empty settings."""
 
 
 def keeps_open(store: Store) -> Conclusion:
-    """Reads one after another go over one connection."""
+    """Check that consecutive reads use one connection."""
     return _keeps(_reads(store))
 
 
 def keeps_open_after_puts(store: Store) -> Conclusion:
-    """Puts one after another go over one connection."""
+    """Check that consecutive puts use one connection."""
     return _keeps(store.shared(two_objects)[1])
 
 
 def keeps_open_after_errors(store: Store) -> Conclusion:
-    """A connection outlives a read of what is not there."""
+    """Check that a connection stays open after a read of an absent object."""
     return _keeps(store.shared(missing_object)[1])
 
 
 def answers_at_once(store: Store) -> Conclusion:
-    """Small answers do not wait 40 ms for a delayed acknowledgement."""
+    """Check that small responses do not wait 40 ms for a delayed acknowledgement."""
     replies = [reply for reply in _reads(store) if not reply.is_fresh]
     if len(replies) < 2:
         raise UnansweredError("each connection is closed")
@@ -47,9 +47,9 @@ def answers_at_once(store: Store) -> Conclusion:
 
 
 def expects(store: Store) -> Conclusion:
-    """`Expect: 100-continue`: the store lets the client go on before the body is sent."""
+    """Check that `Expect: 100-continue` gets a response before the body is sent."""
     request = Request(method="PUT", key=store.key("k"), body=b"later")
-    # Not signed: what stands between may take the header away.
+    # Not signed, because a proxy may remove the header.
     head = store.target.head(request, store.place).removesuffix(b"\r\n")
     with connect(store, ["http/1.1"]) as stream:
         stream.sendall(head + b"expect: 100-continue\r\n\r\n")
@@ -57,13 +57,13 @@ def expects(store: Store) -> Conclusion:
         if not first.startswith(b"HTTP/1.1 100"):
             return no("no word before the body" if not first else _line(first))
         stream.sendall(b"later")
-        # Both answers may have come in one piece.
+        # Both responses may have arrived together.
         last = first.partition(b"\r\n\r\n")[2] or _read(stream)
     return yes() if _is_success(last) else differs(_line(last))
 
 
 def takes_chunks(store: Store) -> Conclusion:
-    """A put in chunks, whose length is not known before; Amazon wants to know it."""
+    """Check that a chunked put of unknown length is accepted; Amazon requires the length."""
     head = store.target.head(Request(method="PUT", key=store.key("k"), body=b"later"), store.place)
     lines = [line for line in head.split(b"\r\n") if not line.startswith(b"content-length:")]
     chunked = b"\r\n".join(lines).removesuffix(b"\r\n") + b"transfer-encoding: chunked\r\n\r\n"
@@ -76,7 +76,7 @@ def takes_chunks(store: Store) -> Conclusion:
 
 
 def speaks_http_1_0(store: Store) -> Conclusion:
-    """HTTP/1.0, which health checks and old programs speak."""
+    """Check that HTTP/1.0 works, which health checks and old programs use."""
     there, _ = store.shared(two_objects)
     head = store.target.head(Request(method="GET", key=there.key("k")), store.place)
     with connect(store, ["http/1.1"]) as stream:
@@ -86,25 +86,25 @@ def speaks_http_1_0(store: Store) -> Conclusion:
 
 
 def speaks_http_2(store: Store) -> Conclusion:
-    """HTTP/2, agreed on by TLS, or known before where there is none."""
+    """Check for HTTP/2, negotiated by TLS, or with prior knowledge without TLS."""
     with connect(store, ["h2", "http/1.1"]) as stream:
         if isinstance(stream, ssl.SSLSocket):
             chosen = stream.selected_alpn_protocol()
             return yes("h2 by ALPN") if chosen == "h2" else no(f"ALPN: {chosen}")
         stream.sendall(PREFACE)
         answer = _read(stream)
-    # A frame of settings: its type is the fourth byte.
+    # The fourth byte is the type of the frame; 4 means SETTINGS.
     return yes("h2c") if len(answer) > 3 and answer[3] == 4 else no()
 
 
 def has_tls(store: Store) -> Conclusion:
-    """TLS: its version and cipher, as the load generator gets them."""
+    """Check for TLS, and report the version and cipher that the load generator negotiates."""
     tls = store.shared(missing_object)[1][0].tls
     return no("plain HTTP") if tls is None else yes(", ".join(tls))
 
 
 def does_not_redirect(store: Store) -> Conclusion:
-    """Requests are answered where they are sent."""
+    """Check that requests are answered without a redirect."""
     reply = store.shared(missing_object)[1][0]
     if 300 <= reply.status < 400:
         return no(f"{reply.words} to {reply.headers.get('location', 'nowhere')}")
@@ -124,7 +124,7 @@ def _keeps(replies: list[Reply]) -> Conclusion:
 
 @contextlib.contextmanager
 def connect(store: Store, protocols: list[str]) -> Iterator[socket.socket]:
-    """Open a connection of our own to where the target's requests go."""
+    """Open a separate connection to the target's endpoint."""
     reply = store.shared(missing_object)[1][0]
     address, _, port = reply.peer.rpartition(":")
     settings = store.target.document["target"]["settings"]
@@ -154,7 +154,7 @@ def _tls_context(settings: dict[str, object]) -> ssl.SSLContext:
 
 
 def _read(stream: socket.socket) -> bytes:
-    """Return what comes next; nothing where nothing comes in time."""
+    """Return the next received bytes; empty if nothing arrives in time."""
     try:
         return stream.recv(65536)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""Keys and metadata: what may be in them, and how much."""
+"""Keys and metadata: permitted characters and sizes."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ KEY_BYTES_MAX = 1024
 
 
 def keeps_key(name: str) -> Callable[[Store], Conclusion]:
-    """Return the question whether an object of this name is read and listed under it."""
+    """Return the question whether an object of this name can be read and is listed under it."""
 
     def ask(store: Store) -> Conclusion:
         there, is_listed, refused = _written(store, (name,))
@@ -62,17 +62,17 @@ def _written(store: Store, names: tuple[str, ...]) -> tuple[Store, bool, tuple[s
 
 
 def longest_segment(store: Store) -> Conclusion:
-    """A key of 1,024 bytes, most of them in one segment."""
+    """Check that a key of 1,024 bytes, most of them in one segment, is accepted."""
     return _takes_long(store, "k" * (KEY_BYTES_MAX - len(store.prefix)))
 
 
 def longest_key(store: Store) -> Conclusion:
-    """A key of 1,024 bytes, in segments that a file system could take."""
+    """Check that a key of 1,024 bytes, in segments that a file system allows, is accepted."""
     return _takes_long(store, _long_name(store, KEY_BYTES_MAX))
 
 
 def too_long_key(store: Store) -> Conclusion:
-    """A key of 1,025 bytes is refused."""
+    """Check that a key of 1,025 bytes is refused."""
     reply = store.put(_long_name(store, KEY_BYTES_MAX + 1))
     if reply.is_ok:
         return no("accepted")
@@ -80,7 +80,7 @@ def too_long_key(store: Store) -> Conclusion:
 
 
 def keeps_metadata(store: Store) -> Conclusion:
-    """2 KiB of metadata, the names of their headers included, are kept."""
+    """Check that 2 KiB of metadata, including the header names, are kept."""
     headers = metadata(store)
     together = store.together(object_with_headers)
     if together is not None and headers.items() <= together[1].headers.items():
@@ -93,7 +93,7 @@ def keeps_metadata(store: Store) -> Conclusion:
 
 
 def too_much_metadata(store: Store) -> Conclusion:
-    """More than 2 KiB of metadata are refused."""
+    """Check that more than 2 KiB of metadata are refused."""
     reply = store.put("k", b"x", {"x-amz-meta-m": "v" * (METADATA_BYTES_MAX + 1)})
     if reply.is_ok:
         return no("accepted")
@@ -101,7 +101,7 @@ def too_much_metadata(store: Store) -> Conclusion:
 
 
 def keeps_headers(store: Store) -> Conclusion:
-    """Content type and encoding are kept, and the body is left as it came."""
+    """Check that content type and encoding are kept, and that the body is not changed."""
     together = store.together(object_with_headers)
     if together is not None and together[0].is_ok:
         reply = together[1]
@@ -115,7 +115,7 @@ def keeps_headers(store: Store) -> Conclusion:
 
 
 def copies_onto_itself(store: Store) -> Conclusion:
-    """A copy onto itself replaces the metadata and keeps the bytes."""
+    """Check that a copy onto itself replaces the metadata and keeps the bytes."""
     store.must_put("k", b"first", {"x-amz-meta-a": "1"})
     headers = {
         "x-amz-copy-source": f"/{store.place}/{store.key('k')}",
@@ -133,7 +133,7 @@ def copies_onto_itself(store: Store) -> Conclusion:
 
 
 def tags(store: Store) -> Conclusion:
-    """An object's tags are kept."""
+    """Check that an object's tags are kept."""
     reply = store.put("k", b"x", {"x-amz-tagging": "a=1"})
     if not reply.is_ok:
         return no(reply.words)
@@ -151,6 +151,6 @@ def _takes_long(store: Store, name: str) -> Conclusion:
 
 
 def _long_name(store: Store, key_bytes: int) -> str:
-    """Return a name whose key is so long."""
+    """Return a name whose key has this length in bytes."""
     folders = ("k" * 199 + "/") * 4
     return folders + "k" * (key_bytes - len(store.key(folders)))

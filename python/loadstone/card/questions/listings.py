@@ -1,17 +1,17 @@
-"""What is seen, and when: reads and listings right after changes, their order and encodings."""
+"""Consistency of reads and listings right after changes, and their order and encodings."""
 
 from loadstone.card.conclusion import Conclusion, differs, no, yes
 from loadstone.card.questions.shared import FIVE_KEYS, SPECIAL, five_keys, odd_keys, put_all
 from loadstone.card.store import Reply, Request, Store, delete_many, must
 
 UNICODE = ("é", "\ufffd", "😀")
-"""The last two are the other way round where keys are sorted as UTF-16."""
+"""The last two are in reverse order if keys are sorted as UTF-16."""
 ORDERED = ("Z", "a", "a!", "a-b", "aa")
 CONTROL = "a\x01b"
 
 
 def read_after_put(store: Store) -> Conclusion:
-    """A read right after the first put, and after one that replaces it."""
+    """Check reads right after the first put, and after a put that replaces it."""
     for body in (b"first", b"second"):
         store.must_put("k", body)
         reply = store.get("k")
@@ -21,13 +21,13 @@ def read_after_put(store: Store) -> Conclusion:
 
 
 def list_after_put(store: Store) -> Conclusion:
-    """A listing right after a put."""
+    """Check that an object is listed right after its put."""
     _, (listed, _, _) = store.shared(_changes)
     return yes() if all(listed) else no("not listed right after the put")
 
 
 def list_after_delete(store: Store) -> Conclusion:
-    """A listing, and a read, right after a delete."""
+    """Check that an object is neither listed nor readable right after its delete."""
     _, (_, still_listed, reply) = store.shared(_changes)
     if any(still_listed):
         return no("listed right after the delete")
@@ -35,7 +35,9 @@ def list_after_delete(store: Store) -> Conclusion:
 
 
 def _changes(store: Store) -> tuple[list[bool], list[bool], Reply]:
-    """Return whether puts and then deletes of some keys are listed, and a read of a deleted one."""
+    """Return whether puts, then deletes, of some keys show in listings, and a read of a deleted
+    key.
+    """
     after_put, after_delete = [], []
     for name in ("k0", "k1"):
         store.must_put(name)
@@ -46,14 +48,14 @@ def _changes(store: Store) -> tuple[list[bool], list[bool], Reply]:
 
 
 def delete_absent(store: Store) -> Conclusion:
-    """A delete of what is not there: S3 answers 204, Swift 404."""
+    """Check the status of a delete of an absent object: S3 answers 204, Swift 404."""
     reply = store.delete("absent")
     usual = 404 if store.is_swift else 204
     return yes(reply.words) if reply.status == usual else differs(reply.words)
 
 
 def in_order(store: Store) -> Conclusion:
-    """Keys come in the order of their bytes in UTF-8."""
+    """Check that keys are listed in the order of their UTF-8 bytes."""
     names = (*ORDERED, *UNICODE)
     put_all(store, names)
     listed = store.listed()
@@ -67,7 +69,7 @@ def in_order(store: Store) -> Conclusion:
 
 
 def encodes_keys(store: Store) -> Conclusion:
-    """`encoding-type=url` is honoured."""
+    """Check that `encoding-type=url` is honoured."""
     odd = store.together(odd_keys)
     if odd is not None and odd.are_listed(SPECIAL):
         page = odd.page
@@ -82,7 +84,7 @@ def encodes_keys(store: Store) -> Conclusion:
 
 
 def control_characters(store: Store) -> Conclusion:
-    """A key with a control character, which XML cannot carry, can be listed."""
+    """Check that a key with a control character, which XML cannot represent, can be listed."""
     reply = store.put(CONTROL)
     if not reply.is_ok:
         return no(f"the put: {reply.words}")
@@ -96,7 +98,7 @@ def control_characters(store: Store) -> Conclusion:
 
 
 def pages(store: Store) -> Conclusion:
-    """A listing goes on where a page ended, and shows each key once."""
+    """Check that a listing continues where a page ended, and contains each key once."""
     there, _ = store.shared(five_keys)
     keys: list[str] = []
     after, count = None, 0
@@ -115,7 +117,7 @@ def pages(store: Store) -> Conclusion:
 
 
 def start_after(store: Store) -> Conclusion:
-    """`start-after` begins a listing behind a key, which need not be there."""
+    """Check that `start-after` starts a listing behind a key, which need not exist."""
     there, _ = store.shared(five_keys)
     query = {"list-type": "2", "prefix": there.prefix, "start-after": there.key("b/2x")}
     reply = must(store.ask(Request(method="GET", query=query)), "list")
@@ -124,7 +126,7 @@ def start_after(store: Store) -> Conclusion:
 
 
 def markers(store: Store) -> Conclusion:
-    """The first version of listings, which old programs ask for, with its marker."""
+    """Check version 1 of listings with markers, which old programs use."""
     there, _ = store.shared(five_keys)
     query = {"prefix": there.prefix, "marker": there.key("b/1"), "max-keys": "2"}
     reply = store.ask(Request(method="GET", query=query))
@@ -135,7 +137,7 @@ def markers(store: Store) -> Conclusion:
 
 
 def folders(store: Store) -> Conclusion:
-    """A delimiter gathers keys into common prefixes, each once over all pages."""
+    """Check that a delimiter groups keys into common prefixes, each once over all pages."""
     there, _ = store.shared(five_keys)
     prefixes: list[str] = []
     keys: list[str] = []
@@ -153,7 +155,7 @@ def folders(store: Store) -> Conclusion:
 
 
 def deletes_many(store: Store) -> Conclusion:
-    """One request deletes several objects, and one that is not there."""
+    """Check that one request deletes several objects, and ignores an absent one."""
     there, _ = store.shared(five_keys)
     reply = delete_many(there, [(there.key(name), None) for name in (*FIVE_KEYS, "absent")])
     if not reply.is_ok:

@@ -1,4 +1,4 @@
-"""Uploads in parts: the rules by which large objects are written."""
+"""Multipart uploads: the rules for writing large objects."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,15 +10,15 @@ from loadstone.card.questions.shared import two_objects
 from loadstone.card.store import Reply, Request, Store, must, upload_id
 
 PART_BYTES_MIN = 5 << 20
-"""Of all parts but the last."""
+"""Minimum size of all parts except the last."""
 Parts = Sequence[tuple[int, str]]
-"""Their numbers and ETags, as a completion names them."""
+"""Part numbers and ETags, as in a completion request."""
 Upload = tuple[str, str, str]
 """The id of an upload of two parts, and their ETags."""
 
 
 def in_parts(store: Store) -> Conclusion:
-    """Two parts, completed in order, are one object whose ETag names the number of parts."""
+    """Check that two parts become one object whose ETag contains the number of parts."""
     there, (_, _, reply) = store.shared(_object_of_two_parts)
     if not is_done(reply):
         return no(reply.words)
@@ -30,7 +30,7 @@ def in_parts(store: Store) -> Conclusion:
 
 
 def reads_by_part(store: Store) -> Conclusion:
-    """A read by the number of a part."""
+    """Check that an object can be read by part number."""
     there, _ = _needed_object(store)
     reply = there.get("k", query={"partNumber": "2"})
     if not reply.is_ok:
@@ -42,7 +42,7 @@ def reads_by_part(store: Store) -> Conclusion:
 
 
 def refuses_small_parts(store: Store) -> Conclusion:
-    """A part below 5 MiB that is not the last is refused."""
+    """Check that a part below 5 MiB that is not the last is refused."""
     reply = _complete_wrongly(store, lambda first, second: [(1, first), (2, second)])
     if is_done(reply):
         return no("parts of 1 byte are accepted")
@@ -50,7 +50,7 @@ def refuses_small_parts(store: Store) -> Conclusion:
 
 
 def refuses_disorder(store: Store) -> Conclusion:
-    """Parts that are not named in ascending order are refused."""
+    """Check that parts not in ascending order are refused."""
     reply = _complete_wrongly(store, lambda first, second: [(2, second), (1, first)])
     if is_done(reply):
         return no("accepted")
@@ -58,7 +58,7 @@ def refuses_disorder(store: Store) -> Conclusion:
 
 
 def takes_last_of_number(store: Store) -> Conclusion:
-    """Of two uploads of one part's number the later one counts."""
+    """Check that the later of two uploads of one part number is used."""
     if store.together(_seventh_part_twice) == b"second":
         return yes()
     upload = begin(store)
@@ -71,7 +71,7 @@ def takes_last_of_number(store: Store) -> Conclusion:
 
 
 def refuses_wrong_part(store: Store) -> Conclusion:
-    """A completion that names another ETag than the part's is refused."""
+    """Check that a completion with a wrong ETag of a part is refused."""
     reply = _complete_wrongly(store, lambda first, second: [(1, WRONG_ETAG)])
     if is_done(reply):
         return no("accepted")
@@ -79,7 +79,7 @@ def refuses_wrong_part(store: Store) -> Conclusion:
 
 
 def skips_numbers(store: Store) -> Conclusion:
-    """Numbers of parts may be left out."""
+    """Check that part numbers may be skipped."""
     if store.together(_seventh_part_twice) == b"second":
         return yes()
     upload = begin(store)
@@ -91,7 +91,7 @@ def skips_numbers(store: Store) -> Conclusion:
 
 
 def completes_twice(store: Store) -> Conclusion:
-    """A completion that is sent again is answered as the first one."""
+    """Check that a repeated completion gets the same response as the first."""
     there, (upload, parts) = _needed_object(store)
     reply = complete(there, upload, parts)
     if there.get("k", {"range": f"bytes={PART_BYTES_MIN}-"}).body != b"b":
@@ -100,7 +100,7 @@ def completes_twice(store: Store) -> Conclusion:
 
 
 def aborts(store: Store) -> Conclusion:
-    """An upload that was aborted is gone: it is not listed, and takes no part."""
+    """Check that an aborted upload is gone: not listed, and refusing parts."""
     there, upload, reply = _ask_of_upload(
         store, lambda there, upload: there.delete("k", query={"uploadId": upload[0]})
     )
@@ -113,7 +113,7 @@ def aborts(store: Store) -> Conclusion:
 
 
 def lists_uploads(store: Store) -> Conclusion:
-    """An upload that has begun is listed."""
+    """Check that an open upload is listed."""
     there, (upload, _, _) = store.shared(_open_upload)
     if upload in uploads(there):
         return yes()
@@ -121,7 +121,7 @@ def lists_uploads(store: Store) -> Conclusion:
 
 
 def lists_parts(store: Store) -> Conclusion:
-    """The parts of an upload are listed."""
+    """Check that the parts of an upload are listed."""
     there, (upload, etag, _) = store.shared(_open_upload)
     reply = there.get("k", query={"uploadId": upload})
     if not reply.is_ok:
@@ -130,7 +130,7 @@ def lists_parts(store: Store) -> Conclusion:
 
 
 def copies_part(store: Store) -> Conclusion:
-    """A part is copied from a range of an object."""
+    """Check that a part can be copied from a range of an object."""
     source, _ = store.shared(two_objects)
     upload = begin(store)
     headers = {
@@ -149,9 +149,9 @@ def copies_part(store: Store) -> Conclusion:
 
 
 def completes_if_absent(store: Store) -> Conclusion:
-    """A completion with `If-None-Match: *` is refused where the object is there."""
+    """Check that a completion with `If-None-Match: *` is refused for an existing object."""
     store.must_put("k", b"first")
-    # Ceph refuses to complete an upload without one of its parts: this one has no other.
+    # Ceph refuses to complete an upload without one of its parts, so this one has a single part.
     upload = begin(store)
     etag = put_part(store, upload, 1, b"second")
     reply = complete(store, upload, [(1, etag)], IF_ABSENT)
@@ -163,7 +163,7 @@ def completes_if_absent(store: Store) -> Conclusion:
 
 
 def _object_of_two_parts(store: Store) -> tuple[str, Parts, Reply]:
-    """Complete an upload; return its id, its parts, and the answer."""
+    """Complete an upload; return its id, its parts, and the reply."""
     upload = begin(store)
     first = put_part(store, upload, 1, b"a" * PART_BYTES_MIN)
     parts = [(1, first), (2, put_part(store, upload, 2, b"b"))]
@@ -179,7 +179,7 @@ def _needed_object(store: Store) -> tuple[Store, tuple[str, Parts]]:
 
 
 def _seventh_part_twice(store: Store) -> bytes:
-    """Complete an upload whose only part has the number 7 and was sent twice; return its bytes."""
+    """Complete an upload whose only part, number 7, was sent twice; return the object's bytes."""
     upload = begin(store)
     put_part(store, upload, 7, b"first")
     etag = put_part(store, upload, 7, b"second")
@@ -187,24 +187,24 @@ def _seventh_part_twice(store: Store) -> bytes:
 
 
 def _open_upload(store: Store) -> Upload:
-    """Begin an upload with two parts."""
+    """Start an upload with two parts."""
     upload = begin(store)
     return upload, put_part(store, upload, 1, b"a"), put_part(store, upload, 2, b"a")
 
 
 def _ask_of_upload(store: Store, ask: Callable[[Store, Upload], Reply]) -> tuple[Store, str, Reply]:
-    """Ask something of an upload with two parts; return its store, its id, and the answer."""
+    """Send a request about an upload with two parts; return its store, its id, and the reply."""
     there, upload = store.shared(_open_upload)
     reply = ask(there, upload)
     if reply.status == 404:
-        # A question before this one was not refused, or ended the upload all the same.
+        # An earlier question's request was accepted, or ended the upload although it was refused.
         upload = _open_upload(there)
         reply = ask(there, upload)
     return there, upload[0], reply
 
 
 def _complete_wrongly(store: Store, parts: Callable[[str, str], Parts]) -> Reply:
-    """Complete an upload of two parts in a way that is to be refused."""
+    """Complete an upload of two parts with an invalid request."""
     _, _, reply = _ask_of_upload(
         store, lambda there, upload: complete(there, upload[0], parts(*upload[1:]))
     )
@@ -212,7 +212,7 @@ def _complete_wrongly(store: Store, parts: Callable[[str, str], Parts]) -> Reply
 
 
 def begin(store: Store) -> str:
-    """Begin an upload of `k`; return its id."""
+    """Start an upload of `k`; return its id."""
     reply = must(store.post("k", {"uploads": None}), "begin an upload")
     upload = upload_id(reply)
     if upload is None:
@@ -233,7 +233,7 @@ def put_part(store: Store, upload: str, number: int, body: bytes) -> str:
 
 
 def complete_request(store: Store, upload: str, parts: Parts) -> Request:
-    """Return the request that makes the object `k` of parts."""
+    """Return the request that completes the object `k` from parts."""
     rows = "".join(
         f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"
         for number, etag in parts
@@ -245,12 +245,12 @@ def complete_request(store: Store, upload: str, parts: Parts) -> Request:
 def complete(
     store: Store, upload: str, parts: Parts, headers: Mapping[str, str] | None = None
 ) -> Reply:
-    """Make the object `k` of parts."""
+    """Complete the object `k` from parts."""
     return store.ask(replace(complete_request(store, upload, parts), headers=headers or {}))
 
 
 def is_done(reply: Reply) -> bool:
-    """Tell whether a completion succeeded: it may fail after the status of success was sent."""
+    """Tell whether a completion succeeded: it may fail after status 200 was sent."""
     return reply.is_ok and b"<Error>" not in reply.body
 
 

@@ -1,4 +1,4 @@
-"""Reads of parts of an object."""
+"""Reads of ranges of an object."""
 
 from loadstone.card.conclusion import Conclusion, differs, no, yes
 from loadstone.card.questions.shared import BODY, RANGES, five_reads, two_objects
@@ -6,27 +6,27 @@ from loadstone.card.store import Reply, Store, must
 
 
 def first_bytes(store: Store) -> Conclusion:
-    """A range with both ends."""
+    """Check a range with both ends."""
     return _is(store, "bytes=10-19", BODY[10:20], "bytes 10-19/100")
 
 
 def open_end(store: Store) -> Conclusion:
-    """A range without an end."""
+    """Check a range without an end."""
     return _is(store, "bytes=95-", BODY[95:], "bytes 95-99/100")
 
 
 def suffix(store: Store) -> Conclusion:
-    """The last bytes of an object."""
+    """Check a range of the last bytes of an object."""
     return _is(store, "bytes=-3", BODY[-3:], "bytes 97-99/100")
 
 
 def beyond(store: Store) -> Conclusion:
-    """A range whose end is behind the object's."""
+    """Check a range that ends behind the object's end."""
     return _is(store, "bytes=90-1000", BODY[90:], "bytes 90-99/100")
 
 
 def several(store: Store) -> Conclusion:
-    """Several ranges at once; Amazon sends the whole object."""
+    """Check several ranges in one request; Amazon sends the whole object."""
     reply = _read(store, "bytes=0-9,50-59")
     is_multipart = reply.headers.get("content-type", "").startswith("multipart/byteranges")
     if reply.status == 206 and is_multipart and BODY[50:60] in reply.body:
@@ -37,7 +37,7 @@ def several(store: Store) -> Conclusion:
 
 
 def unsatisfiable(store: Store) -> Conclusion:
-    """A range that begins behind the object's end."""
+    """Check that a range that begins behind the object's end is refused."""
     reply = _read(store, "bytes=100-")
     if reply.status == 416:
         return yes(reply.words)
@@ -45,7 +45,7 @@ def unsatisfiable(store: Store) -> Conclusion:
 
 
 def of_nothing(store: Store) -> Conclusion:
-    """A range of an object without bytes."""
+    """Check a range of an empty object."""
     there, replies = store.shared(two_objects)
     must(replies[0], "PUT")
     reply = there.get("empty", {"range": "bytes=0-9"})
@@ -53,7 +53,7 @@ def of_nothing(store: Store) -> Conclusion:
 
 
 def of_head(store: Store) -> Conclusion:
-    """A HEAD gives the length of the object."""
+    """Check that a HEAD returns the length of the object."""
     there, _ = store.shared(two_objects)
     length = there.head("k").headers.get("content-length")
     return yes() if length == str(len(BODY)) else no(f"content-length: {length}")

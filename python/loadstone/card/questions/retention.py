@@ -1,4 +1,4 @@
-"""Retention and legal hold, in a bucket of the card's own; asked only on demand."""
+"""Retention and legal hold, in a bucket of the card's own; only asked on request."""
 
 import datetime
 import time
@@ -10,14 +10,14 @@ from loadstone.card.conclusion import Conclusion, UnansweredError, no, yes
 from loadstone.card.store import Reply, Request, Store, must
 
 RETENTION_S: Final = 2
-"""How long an object is locked: S3 takes any time to come, and whole seconds."""
+"""Lock duration in seconds: S3 accepts any future time with a resolution of a second."""
 LOCKING: Final = {"x-amz-bucket-object-lock-enabled": "true"}
-"""The header by which a new bucket can lock objects."""
+"""The header that lets a new bucket lock objects."""
 BODY: Final = b"locked"
 
 
 def keeps_locked(store: Store) -> Conclusion:
-    """A version that is locked cannot be deleted."""
+    """Check that a locked version cannot be deleted."""
     reply = _put_locked(store)
     if not reply.is_ok:
         return no(f"the put: {reply.words}")
@@ -26,18 +26,18 @@ def keeps_locked(store: Store) -> Conclusion:
 
 
 def lets_go(store: Store) -> Conclusion:
-    """A version whose lock has ended can be deleted."""
+    """Check that a version whose lock has expired can be deleted."""
     reply = _put_locked(store)
     if not reply.is_ok:
         return no(f"the put: {reply.words}")
-    # The end was rounded up to a whole second, and clocks may differ a little.
+    # The expiry was rounded up to a whole second, and clocks may differ a little.
     time.sleep(RETENTION_S + 1.5)
     deleted = _delete(store, reply)
     return yes() if deleted.is_ok else no(deleted.words)
 
 
 def keeps_held(store: Store) -> Conclusion:
-    """A version on legal hold cannot be deleted, and can when the hold is lifted."""
+    """Check that a version on legal hold cannot be deleted until the hold is lifted."""
     reply = store.put("k", BODY, {"x-amz-object-lock-legal-hold": "ON", **_md5(BODY)})
     if not reply.is_ok:
         return no(f"the put: {reply.words}")
@@ -70,6 +70,6 @@ def _delete(store: Store, put: Reply) -> Reply:
 
 
 def _md5(body: bytes) -> dict[str, str]:
-    """Return the checksum that S3 wants of requests that lock."""
+    """Return the checksum header that S3 requires for requests that lock."""
     digest = md5(body, usedforsecurity=False).digest()
     return {"content-md5": b64encode(digest).decode()}

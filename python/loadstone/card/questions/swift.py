@@ -1,4 +1,4 @@
-"""What only Swift has: segments of large objects, and objects that expire."""
+"""Features that only Swift has: segments of large objects, and expiring objects."""
 
 import json
 from hashlib import md5
@@ -10,7 +10,7 @@ from loadstone.card.store import Reply, Store
 
 
 def static_segments(store: Store) -> Conclusion:
-    """A manifest of segments is read as one object."""
+    """Check that a manifest of segments is read as one object."""
     reply = _manifest(store, [_segment(store, "s1", b"first "), _segment(store, "s2", b"second")])
     if not reply.is_ok:
         return no(reply.words)
@@ -18,7 +18,7 @@ def static_segments(store: Store) -> Conclusion:
 
 
 def refuses_wrong_segment(store: Store) -> Conclusion:
-    """A manifest that names another ETag than a segment's is refused."""
+    """Check that a manifest with a wrong ETag of a segment is refused."""
     reply = _manifest(store, [{**_segment(store, "s1", b"first"), "etag": "0" * 32}])
     if reply.is_ok:
         return no("accepted")
@@ -26,7 +26,7 @@ def refuses_wrong_segment(store: Store) -> Conclusion:
 
 
 def dynamic_segments(store: Store) -> Conclusion:
-    """An object that names a prefix is read as all that begins with it."""
+    """Check that an object that names a prefix is read as all objects with that prefix."""
     for name, body in (("s/1", b"first "), ("s/2", b"second")):
         store.must_put(name, body)
     store.must_put("k", b"", {"x-object-manifest": quote(f"{store.place}/{store.key('s/')}")})
@@ -34,7 +34,7 @@ def dynamic_segments(store: Store) -> Conclusion:
 
 
 def expires(store: Store) -> Conclusion:
-    """An object that was written to expire says when."""
+    """Check that an object written with an expiry reports it."""
     reply = store.put("k", b"x", {"x-delete-after": "86400"})
     if not reply.is_ok:
         return no(reply.words)

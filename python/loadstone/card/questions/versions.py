@@ -9,7 +9,7 @@ VERSION = "x-amz-version-id"
 
 
 def keeps_versions(store: Store) -> Conclusion:
-    """Each put makes a version, and each version can be read."""
+    """Check that each put creates a version, and that each version can be read."""
     there, ids = store.shared(_two_versions)
     if ids[0] == ids[1]:
         return no("puts get no ids of their own")
@@ -18,7 +18,7 @@ def keeps_versions(store: Store) -> Conclusion:
 
 
 def lists_versions(store: Store) -> Conclusion:
-    """All versions are listed, the newest first."""
+    """Check that all versions are listed, newest first."""
     there, ids = store.shared(_two_versions)
     reply = version_list(there)
     if not reply.is_ok:
@@ -30,7 +30,7 @@ def lists_versions(store: Store) -> Conclusion:
 
 
 def delete_marks(store: Store) -> Conclusion:
-    """A delete leaves a marker, and the versions below it."""
+    """Check that a delete creates a marker and keeps the versions."""
     there, ids = store.shared(_two_versions)
     reply = store.shared(_deletion)[1]
     read = there.get("k")
@@ -43,7 +43,7 @@ def delete_marks(store: Store) -> Conclusion:
 
 
 def hides_deleted(store: Store) -> Conclusion:
-    """A listing of objects leaves out what is deleted."""
+    """Check that deleted objects are left out of listings."""
     there, _ = store.shared(_two_versions)
     store.shared(_deletion)
     there.must_put("kept")
@@ -51,7 +51,7 @@ def hides_deleted(store: Store) -> Conclusion:
 
 
 def marker_goes(store: Store) -> Conclusion:
-    """The delete of a marker brings the object back."""
+    """Check that deleting a marker restores the object."""
     read = store.shared(_restoration)[1]
     if read is None:
         return no("the marker has no id")
@@ -59,7 +59,7 @@ def marker_goes(store: Store) -> Conclusion:
 
 
 def version_goes(store: Store) -> Conclusion:
-    """The delete of the newest version uncovers the one before it."""
+    """Check that deleting the newest version makes the previous one current."""
     there, ids = store.shared(_two_versions)
     restored = store.together(_restoration)
     if restored is None or restored.body != b"second":
@@ -69,7 +69,7 @@ def version_goes(store: Store) -> Conclusion:
 
 
 def suspends(store: Store) -> Conclusion:
-    """While versions are suspended a put replaces the version `null`, and older ones stay."""
+    """Check that with suspended versions a put replaces the version `null` and keeps older ones."""
     before = store.must_put("k", b"before").headers.get(VERSION)
     if before is None:
         raise UnansweredError("a put gets no version")
@@ -87,12 +87,12 @@ def suspends(store: Store) -> Conclusion:
             return no("a put leaves another version")
     finally:
         must(set_versioning(store, "Enabled"), "versions")
-    # Amazon's answer names the version; others leave it out.
+    # Amazon's response names the version; others omit it.
     return yes() if set(written) <= {"null", None} else differs("puts get ids of their own")
 
 
 def bucket_stays(store: Store) -> Conclusion:
-    """The delete of a bucket with objects in it is refused: here of the card's own."""
+    """Check that deleting the card's own bucket is refused while it contains objects."""
     store.must_put("k")
     reply = store.ask(Request(method="DELETE"), may_be_denied=True)
     if store.get("k").is_ok:
@@ -101,12 +101,12 @@ def bucket_stays(store: Store) -> Conclusion:
 
 
 def enable(store: Store) -> Reply:
-    """Have a place keep versions."""
+    """Enable versions in a place."""
     return set_versioning(store, "Enabled")
 
 
 def set_versioning(store: Store, state: str) -> Reply:
-    """Have a place keep versions (`Enabled`), or no more of them (`Suspended`)."""
+    """Enable (`Enabled`) or suspend (`Suspended`) versions in a place."""
     body = f"<VersioningConfiguration><Status>{state}</Status></VersioningConfiguration>"
     request = Request(method="PUT", query={"versioning": None}, body=body.encode())
     return store.ask(request)
@@ -120,13 +120,13 @@ def _two_versions(store: Store) -> list[str]:
 
 
 def _deletion(store: Store) -> Reply:
-    """Delete the object of two versions."""
+    """Delete the object with two versions."""
     there, _ = store.shared(_two_versions)
     return must(there.delete("k"), "DELETE")
 
 
 def _restoration(store: Store) -> Reply | None:
-    """Delete the marker of that object, and read it; None where the marker has no id."""
+    """Delete the marker of that object, and read it; None if the marker has no id."""
     there, _ = store.shared(_two_versions)
     marker = store.shared(_deletion)[1].headers.get(VERSION)
     if marker is None:
@@ -136,5 +136,5 @@ def _restoration(store: Store) -> Reply | None:
 
 
 def version_list(store: Store) -> Reply:
-    """List the versions of what the question wrote."""
+    """List the versions of the question's objects."""
     return store.ask(Request(method="GET", query={"versions": None, "prefix": store.prefix}))

@@ -1,1 +1,1 @@
-"""The process in which an engine runs: its messages, and what counts its CPU, memory and I/O."""
+"""The process in which an engine runs: its messages, and counters of CPU, memory and I/O."""

@@ -1,8 +1,8 @@
 """The messages between a run and the process of an engine, with a class for each.
 
 A message is a line of JSON; each object in it names its class. The process does not check its
-tasks: they come from the same build through a private pipe, and the memory of a library that checks
-them would count as the engine's. The run checks the answers (`engine_process.py`).
+tasks: they come from the same build through a private pipe, and the memory of a validation library
+would count as the engine's. The run checks the answers (`engine_process.py`).
 """
 
 import ctypes
@@ -29,7 +29,7 @@ class NamedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenEngine:
-    """Start an engine, if it is not there yet, and make tables known to it."""
+    """Start an engine, unless it is running, and open tables in it."""
 
     engine: str
     settings: EngineSettings
@@ -40,7 +40,7 @@ class OpenEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTables:
-    """Write tables in an engine's own format from Parquet below a directory."""
+    """Write tables in an engine's own format, from Parquet below a directory."""
 
     engine: str
     settings: EngineSettings
@@ -58,14 +58,14 @@ class RunQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStreams:
-    """Run the queries of each stream in their order, all streams beside each other."""
+    """Run the queries of each stream in order, all streams concurrently."""
 
     streams: Sequence[Sequence[NamedQuery]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOpened:
-    """The engine knows the tables."""
+    """The engine has opened the tables."""
 
     version: str
 
@@ -77,7 +77,7 @@ class TablesWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryAnswer:
-    """A query has run to its last row."""
+    """A query has completed."""
 
     time_ns: int
     rows: int
@@ -87,7 +87,7 @@ class QueryAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamAnswer:
-    """A query of a stream, from 0 on, has ended: with an answer, or with an `error`."""
+    """A query of a stream, numbered from 0, has ended with an answer or with an `error`."""
 
     stream: int
     query: str
@@ -100,14 +100,14 @@ class StreamAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsEnded:
-    """All streams have ended, and used so much together."""
+    """All streams have ended, with their total use."""
 
     use: EngineUse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailed:
-    """The engine gave a task up, and said why."""
+    """The engine aborted a task, with its error."""
 
     failed: str
 
@@ -121,7 +121,7 @@ _CLASSES = {kind.__name__: kind for kind in _SENT}
 
 
 def line_of(message: Task | Reply) -> str:
-    """Return a message as it is sent."""
+    """Return a message in its wire format."""
     return json.dumps(message, default=_fields) + "\n"
 
 
@@ -131,7 +131,7 @@ def _fields(value: Any) -> Mapping[str, object]:
 
 
 def read_task(line: str) -> Task:
-    """Return the task that has come; raise ValueError or TypeError if it is none."""
+    """Parse a task; raise ValueError or TypeError if it is not valid."""
     task = json.loads(line, object_hook=_built)
     if not isinstance(task, Task):
         raise ValueError(f"found no task: {line[:100]}")

@@ -22,11 +22,11 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 _RECEIVED_AT = 128
-"""Where `tcpi_bytes_received` stands in the kernel's `struct tcp_info` (linux/tcp.h)."""
+"""Offset of `tcpi_bytes_received` in the kernel's `struct tcp_info` (linux/tcp.h)."""
 _OWN_EVERY_S = 0.02
 _ALL_EVERY_S = 0.1
 _SETTLED_S = 0.02
-"""The kernel reports an end within far less."""
+"""Seconds to wait for the kernel's report of an end, which takes much less."""
 
 # From linux/inet_diag.h, sock_diag.h, netlink.h and asm-generic/socket.h.
 _SOCK_DIAG = 4
@@ -35,13 +35,13 @@ _DUMP_REQUEST = 0x301
 _DONE, _ERROR = 3, 2
 _TCP_INFO = 2
 _STATES = sum(1 << state for state in (1, 4, 5, 8, 9, 11))
-"""Connections that have received something; neither listening ones nor those that only wait."""
+"""States in which a connection may have received data; not listening or TIME_WAIT."""
 _MESSAGE = 72
-"""The size of `struct inet_diag_msg`, after which attributes follow."""
+"""Size of `struct inet_diag_msg`, which precedes the attributes."""
 _HEAD = 16
-"""The size of `struct nlmsghdr`, which is before it."""
+"""Size of `struct nlmsghdr`, which precedes it."""
 _PORT_AT = _HEAD + 6
-"""Where the other end's port stands in a message with its head."""
+"""Offset of the remote port in a message with its header."""
 _SO_ATTACH_FILTER = 26
 _LOAD_HALF, _JUMP_IF_EQUAL, _RETURN = 0x28, 0x15, 0x06
 _ENDED = 1 << 0 | 1 << 2
@@ -49,17 +49,17 @@ _ENDED = 1 << 0 | 1 << 2
 _SO_COOKIE = 57
 
 Totals = dict[bytes, int]
-"""Bytes that each connection has received, by its cookie, which is unique."""
+"""Received bytes of each connection, by its unique cookie."""
 
 End = tuple[bytes, bytes]
-"""An address as IPv6 has it, and a port."""
+"""An IPv6 or IPv4-mapped address, and a port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """How an engine reaches its tables: by a bucket's endpoint, or a mount that `server` serves.
+    """How an engine accesses its tables: by a bucket's endpoint, or by a mount with `server`.
 
-    What that process (`server_of`) reads and receives counts as the engine's.
+    Reads and received bytes of that process (`server_of`) count as the engine's.
     """
 
     endpoint: str | None = None
@@ -68,11 +68,11 @@ class Route:
 
 @contextmanager
 def received_by(has_processes: bool, route: Route) -> Iterator[list[int]]:
-    """Count bytes received meanwhile, also by connections to a bucket's endpoint that end.
+    """Count bytes received within the context, also by connections to a bucket's endpoint that end.
 
-    If the engine has processes of its own, all connections of this session's processes count,
-    except those between them. The owner of a connection that ended is not known: each one to the
-    endpoint counts, as if no other program of this host used the endpoint.
+    If the engine has child processes, all connections of this session's processes count, except
+    those between them. The owner of an ended connection is unknown: each one to the endpoint
+    counts, assuming that no other program of this host uses the endpoint.
     """
     read_totals: Callable[[], Totals] = _of_session if has_processes else _of_process
 
@@ -100,7 +100,7 @@ def received_by(has_processes: bool, route: Route) -> Iterator[list[int]]:
 
 @contextmanager
 def _meanwhile(work: Callable[[socket.socket], None]) -> Iterator[None]:
-    """Do work in a thread of its own, which ends when its socket can be read."""
+    """Run work in a thread, which ends when its socket becomes readable."""
     near, other = socket.socketpair()
     with near, other:
         worker = threading.Thread(target=work, args=(other,), daemon=True)
@@ -120,7 +120,7 @@ def _look_on(
 
 
 class _Ends:
-    """The connections to an endpoint that ended since this was opened."""
+    """The connections to an endpoint that have ended since this was opened."""
 
     def __init__(self, endpoint: str) -> None:
         self.totals: Totals = {}
@@ -140,16 +140,16 @@ class _Ends:
         self._kernel.close()
 
     def hear_on(self, is_over: socket.socket) -> None:
-        """Hear of ends as they come, some at a time; costs nothing while none does."""
+        """Process reports of ended connections in batches; costs nothing while there are none."""
         while is_over not in select.select([self._kernel, is_over], [], [])[0]:
             self.hear(0)
             if select.select([is_over], [], [], _OWN_EVERY_S)[0]:
                 return
 
     def hear(self, wait_s: float) -> None:
-        """Read the kernel's messages until none has come for so long."""
+        """Read the kernel's messages until none has arrived for this many seconds."""
         self._kernel.settimeout(wait_s)
-        # Raised after that time, and when the kernel's buffer has overflowed.
+        # Raised at the timeout, and when the kernel's buffer has overflowed.
         with suppress(OSError):
             while True:
                 for _, message in _messages(self._kernel.recv(1 << 18)):
@@ -159,9 +159,9 @@ class _Ends:
 
 
 def _let_through(kernel: socket.socket, ports: Sequence[int]) -> None:
-    """Make the kernel drop messages about other ports: most are of other programs.
+    """Make the kernel drop messages about other ports, which mostly belong to other programs.
 
-    A filter of instructions (linux/filter.h): load the port, compare it with each, take or drop.
+    A socket filter (linux/filter.h): load the port, compare it with each, accept or drop.
     """
     steps = [(_LOAD_HALF, 0, 0, _PORT_AT)]
     for number, port in enumerate(ports):
@@ -251,10 +251,11 @@ class _Connection:
 def _connections(inodes: set[int]) -> Iterator[_Connection]:
     """Yield the open TCP connections of the host that have one of these inodes.
 
-    The older request names no family: the newer one walks the kernel's whole table for each.
+    Uses the older request, without a family: the newer one walks the kernel's whole table per
+    family.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
-        # Of struct inet_diag_req the attributes wanted are a mask: the bit before each number.
+        # struct inet_diag_req has a bit mask of attributes: bit n-1 requests attribute n.
         asked = struct.pack(
             "=BBBB48sII", socket.AF_UNSPEC, 0, 0, 1 << (_TCP_INFO - 1), bytes(48), _STATES, 0
         )
@@ -265,7 +266,7 @@ def _connections(inodes: set[int]) -> Iterator[_Connection]:
                     return
                 if kind == _ERROR:
                     raise OSError(-struct.unpack_from("=i", message)[0], "sock_diag")
-                # Most are other programs', and are looked at no further.
+                # Most belong to other programs and are skipped early.
                 if _inode(message) in inodes:
                     yield _connection(message)
 
@@ -295,7 +296,7 @@ def _connection(message: bytes) -> _Connection:
 
 
 def _inode(message: bytes) -> int:
-    """Return the inode of a connection; 0 where its program has closed it."""
+    """Return the inode of a connection; 0 if its program has closed it."""
     (inode,) = struct.unpack_from("=I", message, _MESSAGE - 4)
     return int(inode)
 
@@ -309,12 +310,12 @@ def _end(message: bytes, address_at: int, port_at: int) -> End:
 _DEVICE = "/dev/fuse"
 
 
-# What a client of such a mount reads is counted for that program, over its own connections and
-# from its own devices.
+# A mount's client reads through the serving process, with its own connections and devices, so that
+# process is counted.
 def server_of(directory: str) -> int | None:
-    """Return the number of the process that serves a directory's mount; None of all others.
+    """Return the id of the process that serves a directory's mount; None for all other mounts.
 
-    Also None where this user may not look at that process.
+    Also None if this user may not inspect that process.
     """
     try:
         number = os.minor(os.stat(directory).st_dev)
@@ -333,20 +334,20 @@ def server_of(directory: str) -> int | None:
 
 
 class Mount(NamedTuple):
-    """Where a file system is mounted, and its type."""
+    """A mount point, and the type of its file system."""
 
     point: str
     kind: str
 
 
 def mount_of(directory: str) -> Mount | None:
-    """Return the mount that a directory is on; OSError where mounts cannot be listed."""
+    """Return the mount that contains a directory; OSError if mounts cannot be listed."""
     path = os.path.realpath(directory)
     best: Mount | None = None
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, point, kind, *_ = line.split()
         is_above = path == point or path.startswith(point.rstrip("/") + "/")
-        # Of mounts on one directory the last one counts.
+        # The last of several mounts on one directory is the visible one.
         if is_above and (best is None or len(point) >= len(best.point)):
             best = Mount(point, kind)
     return best
@@ -361,7 +362,7 @@ def _with_device() -> Iterator[tuple[int, str]]:
 
 
 def _mount_connection(process: int, descriptor: str) -> int | None:
-    """Return the number of the mount that a descriptor serves; older kernels do not tell it."""
+    """Return the id of the mount that a descriptor serves; None on older kernels."""
     with suppress(OSError, ValueError):
         for line in Path(f"/proc/{process}/fdinfo/{descriptor}").read_text().splitlines():
             name, _, value = line.partition(":")

@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 
 def main() -> None:
-    """Serve tasks until there are no more."""
+    """Serve tasks until the input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     end_with_parent()
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def _end(error: GoneError) -> NoReturn:
-    """End this process at once, its other threads too; its parent reads why, and ends the rest."""
+    """Exit at once, including other threads; the parent reads the reason, and kills the rest."""
     os.write(2, str(error)[:MESSAGE_MAX].encode())
     os._exit(1)
 
@@ -117,7 +117,7 @@ def _run(engine: Engine, task: RunQuery, route: Route) -> QueryAnswer:
 def _run_streams(
     engine: Engine, task: RunStreams, route: Route, say: Callable[[Reply], None]
 ) -> StreamsEnded:
-    """Run streams beside each other; say each answer at once, and at the end what all used."""
+    """Run streams concurrently; send each answer at once, and finally the total use."""
     one_at_a_time = threading.Lock()
     beside = [engine.beside() for _ in task.streams]
 
@@ -157,30 +157,30 @@ def _run_streams(
 
 
 def _measured(engine: Engine, route: Route, work: Callable[[], _T]) -> tuple[_T, EngineUse]:
-    """Do work; return its result, and the resources that the engine used."""
+    """Run work; return its result, and the resources that the engine used."""
     before = begin(route.server)
     with received_by(engine.has_processes, route) as received:
         done = work()
     use = replace(end(before, route.server), received_bytes=received[0])
     if engine.has_processes:
-        # They also write data that they exchange, not only what exceeds memory.
+        # They also write data that they exchange, not only data that exceeds the memory.
         use = replace(use, spilled_bytes=None)
     account = engine.account()
     return done, use if account is None else replace(account, cores=use.cores)
 
 
 _REREAD = ("workingset_refault_file", "workingset_refault_anon")
-"""The kernel's counters of pages that were evicted shortly before they were read again."""
+"""Kernel counters of pages that were read again shortly after their eviction."""
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _FORGET_PEAK = "5"
-"""Value for clear_refs that resets the peak (proc(5))."""
+"""Value for clear_refs that resets the peak memory (proc(5))."""
 
 
-# CPU time, bytes from and to devices, and memory of processes.
+# CPU time, device I/O, and memory of processes.
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Totals up to one moment."""
+    """Totals up to a point in time."""
 
     cpu_ns: int
     read_bytes: int
@@ -191,10 +191,9 @@ class Use:
 
 
 def begin(server: int | None) -> Use:
-    """Return what was used so far; peaks of memory count from now on.
+    """Return the use so far, and reset the peaks of memory.
 
-    `server` is a process that reads for this session (`traffic.server_of`): its bytes from devices
-    count.
+    `server` is a process that reads for this session (`traffic.server_of`): its device reads count.
     """
     processes = list(_processes())
     for number in processes:
@@ -204,7 +203,7 @@ def begin(server: int | None) -> Use:
 
 
 def end(before: Use, server: int | None) -> EngineUse:
-    """Return what was used since, and how many processors may be used."""
+    """Return the use since `before`, and the number of available processors."""
     processes = list(_processes())
     after = _use(processes, server)
     read_bytes = after.read_bytes - before.read_bytes
@@ -238,7 +237,7 @@ def _use(processes: Iterable[str], server: int | None) -> Use:
 
 
 def _device_bytes(number: str) -> tuple[int, int]:
-    """Return how many bytes a process has read from devices and written to them."""
+    """Return the bytes that a process has read from devices and written to them."""
     with suppress(OSError, ValueError):
         counters = dict(line.split(": ") for line in _text(f"/proc/{number}/io").splitlines())
         return int(counters["read_bytes"]), int(counters["write_bytes"])
@@ -246,7 +245,7 @@ def _device_bytes(number: str) -> tuple[int, int]:
 
 
 def _processes() -> Iterator[str]:
-    """Yield the numbers of this session's processes."""
+    """Yield the ids of this session's processes."""
     session = os.getsid(0)
     for number in os.listdir("/proc"):
         if number.isdigit():
@@ -270,7 +269,7 @@ def _reread_bytes() -> int:
 
 
 def _stall_ns() -> int | None:
-    """Return for how long any work stood still for memory (PSI); None where nothing tells."""
+    """Return for how long any work stalled for lack of memory (PSI); None if unavailable."""
     with suppress(OSError, ValueError, IndexError):
         # "some avg10=0.00 avg60=0.00 avg300=0.00 total=207863", in microseconds.
         return int(_text(_pressure_file()).split("total=")[1].split()[0]) * 1000
@@ -279,7 +278,7 @@ def _stall_ns() -> int | None:
 
 @cache
 def _pressure_file() -> str:
-    """Return the file of this process' own control group (version 2), or else the host's."""
+    """Return the PSI file of this process's control group (version 2), or else the host's."""
     with suppress(OSError):
         for line in _text("/proc/self/cgroup").splitlines():
             pressure = Path("/sys/fs/cgroup") / line.removeprefix("0::/") / "memory.pressure"

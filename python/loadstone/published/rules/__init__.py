@@ -1,6 +1,6 @@
-"""Rules on printed numbers: their digits, their units and the words beside them.
+"""Rules about printed numbers: their digits, their units and the text around them.
 
-They apply to any published report, and to no run, whose numbers are neither rounded nor described.
+They apply to published reports only, because numbers of runs are neither rounded nor described.
 """
 
 from loadstone.analysis import numbers

@@ -1,4 +1,4 @@
-"""Numbers that contradict each other, and ambiguous units."""
+"""Finds numbers that contradict each other, and ambiguous units."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -36,8 +36,8 @@ LOOKS_ALIKE = 0.05
 def contradicting_cell(account: Account) -> Iterator[Finding]:
     """Find cells whose requests and megabytes per second imply another size than other cells.
 
-    The factor between both columns is the size of a request: the one that fits most cells is taken.
-    A printed number stands for all values that are rounded or truncated to it; a cell that still
+    The factor between both columns is the size of a request: the one that fits most cells is used.
+    A printed number represents all values that are rounded or truncated to it; a cell that still
     does not fit is a contradiction.
     """
     for cells in _pairs(account):
@@ -72,12 +72,12 @@ def contradicting_cell(account: Account) -> Iterator[Finding]:
     do="Recalculate both from the same trials.",
 )
 def contradicting_spread(account: Account) -> Iterator[Finding]:
-    """Find cells whose two ± cannot be of the same trials.
+    """Find cells whose two spreads cannot come from the same trials.
 
     Requests of one size have equal relative spreads in requests and in megabytes per second, within
     the printed digits.
     """
-    # This needs no other cells.
+    # This check needs no other cells.
     for cells in _pairs(account, least=1):
         if cells[0][0].size_bytes is None:
             continue
@@ -110,7 +110,7 @@ def _relative(measurement: Measurement) -> float:
 
 
 def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
-    """Tell whether the relative spreads differ, however the numbers were rounded."""
+    """Tell whether the relative spreads differ, regardless of rounding."""
     if not (rate.spread and printed.spread and rate.value > 0 and printed.value > 0):
         return False
     spans = []
@@ -136,7 +136,7 @@ def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
     do="Give MiB or MB, and say which.",
 )
 def megabyte_base(account: Account) -> Iterator[Finding]:
-    """State which "MB" a table uses, if the numbers tell.
+    """State which "MB" a table uses, if the numbers determine it.
 
     "4 KB" may be 4096 or 4000 bytes and "MB" 2^20 or 10^6: of the four factors, some tables allow
     only one. Sizes in "MB" allow both.

@@ -1,4 +1,4 @@
-"""Rates that were computed from times instead of counted."""
+"""Finds rates that were computed from durations instead of counted over time."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -40,7 +40,7 @@ def rate_from_latency(account: Account) -> Iterator[Finding]:
         for m in account.of(RATE)
         if m.threads and (m.target, m.case) in per_thread
     ]
-    # What a single thread did has the same rate in both columns.
+    # Rates of a single thread are the same in both columns.
     cells = [(m, single) for m, single in cells if m.value != single.value]
     exact = [pair for pair in cells if _is_multiple(*pair)]
     quotients = {id(measurement): _quotient(measurement) for measurement in per_thread.values()}
@@ -88,7 +88,8 @@ def _is_multiple(measurement: Measurement, single: Measurement) -> bool:
 
 
 def _quotient(measurement: Measurement) -> tuple[Fraction, float] | None:
-    """Return rate/1000 as a quotient of small whole numbers, and its probability by chance.
+    """Return rate/1000 as a quotient of small whole numbers, and the probability that it is a
+    coincidence.
 
     A number with d decimals is within half a last digit of a quotient with a denominator up to q
     with a probability of about q² · 10^-d, as there are about q²/2 such quotients per unit.

@@ -1,4 +1,4 @@
-"""Units as other tools print them."""
+"""Units in the notation of other tools."""
 
 import re
 from contextlib import suppress
@@ -6,7 +6,7 @@ from contextlib import suppress
 from loadstone.errors import InputError
 
 MEGABYTE_OF_TOOL = {"rados bench": 2**20, "elbencho": 2**20, "fio": 10**6, "iperf3": 10**6}
-"""The bytes of a tool's "MB": rados bench, for example, uses 2^20 and prints "MB/s"."""
+"""Bytes of a tool's "MB": rados bench, for example, uses 2^20 and prints "MB/s"."""
 
 PREFIXES = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
@@ -17,7 +17,7 @@ def parse_rate_bytes(text: str, tool: str = "") -> float:
     """Return a printed rate in bytes per second.
 
     "Gb/s" and "Gbit/s" are decimal bits; "MiB/s" is 2^20; "MB/s" depends on the tool, and is 10^6
-    if that is not known.
+    for an unknown one.
     """
     match = _RATE.fullmatch(text.strip())
     if match is None:

@@ -1,4 +1,4 @@
-"""Rates that are work divided by whole seconds, because the clock was too coarse."""
+"""Finds rates computed by dividing by whole seconds, from a clock with coarse resolution."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def _finding(
 
 
 def _seconds(measurement: Measurement) -> int | None:
-    """Return the whole seconds that give this rate, rounded or truncated, if any."""
+    """Return the whole number of seconds that gives this rate, rounded or truncated, or None."""
     assert measurement.work is not None, "asked of rates with known work only"
     value = round(measurement.value)
     for seconds in range(

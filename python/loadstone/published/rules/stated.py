@@ -1,4 +1,4 @@
-"""Statements beside the numbers of a report, checked against them: limits, labels, words."""
+"""Checks a report's statements against its numbers: limits, labels, ratios in words."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ _FALLS = r"\b(?:decreas|drop|fall|fell|reduc|cut|declin|shr[iau]nk|los|down)\w*"
 
 
 def _number(match: re.Match[str]) -> float:
-    """Return a number with a point or a comma; a comma before three digits separates thousands."""
+    """Parse a number with a point or a comma; a comma before three digits separates thousands."""
     text = re.sub(r",(?=\d{3}(?!\d))", "", match["number"])
     return float(text.replace(",", "."))
 
@@ -45,7 +45,7 @@ def _part(match: re.Match[str]) -> float:
 
 
 _RANGE = re.compile(r"\d\s*(?:-|\u2013|to|or)\s*\d+(?:[.,]\d+)?\s*(?:×|x\b|times|-?fold|%)")
-"""A range of multiples, which is no single multiple."""
+"""A range of multiples, which is not a single multiple."""
 
 # Longer phrases precede their parts: "one and a half" contains "half".
 MULTIPLES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], float]], ...] = tuple(
@@ -89,9 +89,9 @@ def multiple_in(words: str) -> float | None:
 
 
 def misses(words: str, stated_ratio: float, ratio: float) -> bool:
-    """Tell whether a ratio contradicts words; "more than twice" allows any larger ratio.
+    """Tell whether a ratio contradicts a phrase; "more than twice" allows any larger ratio.
 
-    "Five times slower" may mean a fifth of a rate, or five times the time.
+    "Five times slower" may mean a fifth of a rate, or five times the duration.
     """
     text = words.lower()
     either_way = _WITH_A_WAY.search(text) is not None
@@ -191,7 +191,7 @@ def faster_than_beneath(account: Account) -> Iterator[Finding]:
 
 
 def _over(statement: Statement, other: Statement) -> float | None:
-    """Return one quantity over another; None if their units differ in kind."""
+    """Return the ratio of two quantities; None if they have different kinds of units."""
     (value, unit), (beneath, of) = (in_common(each.value, each.unit) for each in (statement, other))
     return value / beneath if unit == of and beneath > 0 else None
 
@@ -215,7 +215,7 @@ def two_speeds(account: Account) -> Iterator[Finding]:
     for stated in account.statements:
         value, unit = in_common(stated.value, stated.unit)
         keys = [key for key in groups if key[0] == stated.quantity]
-        # If reads and writes are listed separately, a single figure may be of either.
+        # If reads and writes are listed separately, a single figure may be either.
         if unit == "B/s" and len(keys) == 1 and not stated.per:
             text = f"{stated.value:g} {stated.unit} ({stated.place})"
             groups[keys[0]].append((value, text))
@@ -303,7 +303,7 @@ def threads_and_cores(account: Account) -> Iterator[Finding]:
     do="Say which, and of what.",
 )
 def unnamed_spread(account: Account) -> Iterator[Finding]:
-    """Find a ± without a stated meaning, of which no interval can be made."""
+    """Find a ± without a stated meaning, from which no interval can be computed."""
     spreads = [m for m in account.measurements if m.spread is not None]
     if spreads and account.disclosure.spread is None:
         yield Finding(

@@ -1,1 +1,1 @@
-"""Tables in the layouts of published reports, beside those of our own."""
+"""Tables in the layouts of published reports, in addition to loadstone's own."""

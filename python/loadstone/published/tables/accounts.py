@@ -1,4 +1,4 @@
-"""An account in the layout of its kind of report: seconds of queries, or rates."""
+"""Formats an account in the layout of its kind of report: seconds of queries, or rates."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def _queries(account: Account) -> str:
 
 
 def _rates(account: Account) -> str:
-    """Return a table per action; parameters other than size and threads are in its head."""
+    """Return a table per action; its head has the parameters other than size and threads."""
     rates = account.of(RATE)
     sizes = list(dict.fromkeys(rate.size_bytes or 0 for rate in rates))
     heads = [_size_head(size) for size in sizes]
@@ -53,7 +53,7 @@ def _rates(account: Account) -> str:
 
 
 def _plain(account: Account) -> str:
-    """Return a line per metric and case, without known threads and sizes."""
+    """Return a line per metric and case, omitting unknown threads and sizes."""
     names = list(dict.fromkeys(name for m in account.measurements for name in m.parameters))
     lines = ["\t".join(("Operation", *names, "Trials", "Mean", "Of"))]
     groups = grouped(account.measurements, lambda m: (m.operation, m.metric, str(m.parameters)))

@@ -1,4 +1,4 @@
-"""The actions of scripts as flat rows, separated by tabs: all numbers of them, for spreadsheets."""
+"""Prints the actions of scripts as tab-separated rows with all numbers, for spreadsheets."""
 
 import csv
 import io

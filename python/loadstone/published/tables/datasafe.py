@@ -1,7 +1,7 @@
 """A run's actions in the layout of a published long run: its log, rates and percentiles.
 
 The published rate is `n · 1000 / Σ duration` of one kind of action in milliseconds: that of a
-thread that does nothing else. It is shown beside completions by wall time.
+thread that does nothing else. It is shown next to completions by wall time.
 """
 
 import json
@@ -53,8 +53,8 @@ FORMULA = (
 def datasafe_table(findings: Findings, options: Options) -> str:
     """Return the log, the tables of rates, the percentiles, and both rates.
 
-    Parameters other than threads and size get parts of their own. Percentiles of too few actions
-    are left out of the log, and blank in the table.
+    Further parameters besides threads and size get separate sections. Percentiles of too few
+    actions are left out of the log, and blank in the table.
     """
     if not findings.actions:
         raise InputError(
@@ -143,7 +143,7 @@ def _log(
     provider = "".join(letter if letter.isalnum() else "_" for letter in provider)
     logs = []
     for (threads, size), by_action in loads.items():
-        # Of several starts, the last: their histograms are added up, so they are one block.
+        # The last of several starts: their histograms are added up, so they form one block.
         time = ended[next(iter(by_action.values())).cell.trials[-1]]
         logs.append(
             ActionLog(
@@ -247,6 +247,6 @@ def java_double(value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(float(value))
     power = int(f"{value:e}".partition("e")[2])
-    # The shortest digits that read back as this number, with the point after the first.
+    # The shortest digits that parse back to this number, with the point after the first.
     digits = repr(abs(value)).partition("e")[0].replace(".", "").strip("0")
     return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{power}"

@@ -1,8 +1,8 @@
-"""Tables in the layouts of published reports: from numbers to text, and nothing else.
+"""Formats numbers in the layouts of published reports.
 
 `rounds_table` is the layout of rounds by system (integers, one row per operation and round),
 `threads_table` the layout of rates against threads (mean ± spread, tab separated, blocks of six).
-Both know nothing of runs, so that published numbers can be set in them as well as measured ones.
+Neither depends on runs, so they format both published and measured numbers.
 """
 
 import math
@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from statistics import fmean
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
-"""How the layout of rounds counts; from the tenth on the number is written."""
+"""Ordinal words of the layout of rounds; from the tenth on digits are used."""
 
 ROUNDS_HEAD_WIDTH = 23
 COLUMNS_PER_BLOCK = 6
@@ -20,9 +20,9 @@ COLUMNS_PER_BLOCK = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundsRow:
-    """One operation in one round: a rate per system, absent where it was not measured.
+    """One operation in one round: a rate per system, None if it was not measured.
 
-    `phase` tells apart what the same operation did in several phases; without one it has no name.
+    `phase` distinguishes several phases with the same operation; None for a single one.
     """
 
     operation: str
@@ -32,10 +32,10 @@ class RoundsRow:
 
 
 def rounds_table(head: str, systems: Sequence[str], rows: Sequence[RoundsRow]) -> str:
-    """Return a Markdown table of whole requests per second, systems side by side.
+    """Return a Markdown table of whole requests per second, systems in columns.
 
-    `head` is printed as it is given. A rate is rounded to the nearest integer; an absent one
-    leaves its cell blank.
+    `head` is printed unchanged. A rate is rounded to the nearest integer; an absent one leaves its
+    cell blank.
     """
     assert all(len(row.rates) == len(systems) for row in rows), "one rate per system"
     lines = [[head, *systems]]
@@ -51,15 +51,15 @@ def rounds_table(head: str, systems: Sequence[str], rows: Sequence[RoundsRow]) -
 
 
 def ordinal(number: int) -> str:
-    """Return "first" for 1, up to "ninth"; from there on "10th"."""
+    """Return "first" for 1, up to "ninth"; then "10th" and so on."""
     return ORDINALS[number - 1] if 1 <= number <= len(ORDINALS) else f"{number}th"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRow:
-    """A mean and its spread, each with the digits to show.
+    """A mean and its spread, each with its displayed digits.
 
-    `mark` overrides the decimal mark of this one mean.
+    `mark` overrides the decimal mark of this mean.
     """
 
     mean: Decimal
@@ -70,8 +70,8 @@ class MeasuredRow:
 def measured(mean: float, spread: float | None, digits: int = 2) -> MeasuredRow:
     """Return a mean and a spread rounded to `digits` significant digits of the spread.
 
-    The mean ends where the spread ends: digits below the spread say nothing. Without a spread,
-    or with one of zero, the mean keeps three significant digits.
+    The mean has the same last digit as the spread, since further digits are not significant.
+    Without a spread, or with zero, the mean has three significant digits.
     """
     if spread is None or not math.isfinite(spread) or spread <= 0:
         shown = Decimal(0) if spread == 0 else None
@@ -82,7 +82,7 @@ def measured(mean: float, spread: float | None, digits: int = 2) -> MeasuredRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadsColumn:
-    """Measurements at one number of threads; None where there is none."""
+    """Measurements at one number of threads; None for missing ones."""
 
     threads: int
     files_per_s: MeasuredRow | None
@@ -105,7 +105,7 @@ COMMAS = DecimalMarks(files=",", megabytes=",", spread=",")
 def threads_table(columns: Sequence[ThreadsColumn], marks: DecimalMarks = POINTS) -> str:
     """Return tab-separated blocks of six thread counts, with files and megabytes per second.
 
-    A cell is `mean ± spread`; it is blank when nothing was measured.
+    A cell is `mean ± spread`; blank if nothing was measured.
     """
     lines = []
     for start in range(0, len(columns), COLUMNS_PER_BLOCK):
@@ -121,7 +121,7 @@ def threads_table(columns: Sequence[ThreadsColumn], marks: DecimalMarks = POINTS
 
 
 def format_measured(value: MeasuredRow | None, mark: str = ".", spread_mark: str = ".") -> str:
-    """Return "42.9 ± 8.7", the mean without zeros at its end; nothing when not measured."""
+    """Return "42.9 ± 8.7", the mean without trailing zeros; empty if not measured."""
     if value is None:
         return ""
     mean = value.mean
@@ -160,7 +160,7 @@ Times = Mapping[str, Sequence[float]]
 
 
 def queries_table(systems: Mapping[str, Times]) -> str:
-    """Return a Markdown table of mean seconds, systems side by side; a query not run is blank."""
+    """Return a Markdown table of mean seconds, systems in columns; a query not run is blank."""
     names = list(dict.fromkeys(name for times in systems.values() for name in times))
     widths = {system: max(SECONDS_WIDTH, len(system)) for system in systems}
     lines = ["| Query |" + "".join(f" {system:>{widths[system]}} |" for system in systems)]
@@ -174,7 +174,7 @@ def queries_table(systems: Mapping[str, Times]) -> str:
 
 
 def repetitions_block(title: str, times: Times) -> str:
-    """Return every time behind the averages of one system, a query a line, under its title."""
+    """Return all times of one system under its title, one query per line."""
     lines = [f"* {title}", "```"]
     for name, seconds in times.items():
         detail = ", ".join(f"{value:.1f}" for value in seconds)
@@ -208,7 +208,7 @@ class ActionLog:
 
 
 def statistics_log(logs: Sequence[ActionLog], logger: str) -> str:
-    """Return the log as its logger writes it, one block per load."""
+    """Return the log in the format of its logger, one block per load."""
     blocks = []
     for log in logs:
         head = (

@@ -38,8 +38,8 @@ MEGABYTES = {"MB": 10**6, "MiB": 2**20}
 def hummingbird(findings: Findings, options: Options) -> str:
     """Return whole requests per second, a row per operation and round, systems as columns.
 
-    There is a table for each workload and set of parameters. Facts of the targets that tell tables
-    apart and that no head names stand above them as titles.
+    There is a table for each workload and set of parameters. Facts of the targets that distinguish
+    tables and are missing in their heads become titles.
     """
     tables = grouped(
         findings.rounds, lambda cell: (cell.workload, _without(cell.parameters, SYSTEM))
@@ -55,7 +55,7 @@ def hummingbird(findings: Findings, options: Options) -> str:
     for title, titled_groups in _titled(groups, above, options).items():
         parts += [f"# {title}\n"] if title else []
         for cells in titled_groups:
-            # A head without places names one table; further ones need heads that differ.
+            # A head without placeholders names one table; further tables need distinct heads.
             is_literal = options.head is not None and (bool(named) or len(groups) == 1)
             head = (
                 _filled(options, cells[0]) if is_literal else _rounds_head(cells, options, titled)
@@ -96,7 +96,7 @@ def _unmeasured(findings: Findings) -> Iterable[str]:
 
 
 def theflash(findings: Findings, options: Options) -> str:
-    """Return mean seconds of each query, arms as columns, and every time of each arm below."""
+    """Return mean seconds of each query, arms as columns, then every time of each arm."""
     if findings.queries is None:
         raise InputError("the table theflash is one of queries, and this run has none")
     names = {
@@ -119,7 +119,7 @@ def theflash(findings: Findings, options: Options) -> str:
 
 def datasafe_charts(run: Run, findings: Findings, options: Options) -> dict[str, Any]:
     """Return the data of the charts of users' actions."""
-    # Imported here: tables need nothing of the page's charts.
+    # Imported late, because tables do not need the charts.
     from loadstone.published.charts import datasafe_data
 
     return datasafe_data(run, findings, options)
@@ -180,7 +180,7 @@ def _titled(
 
 
 def _word(name: str, value: object, options: Options) -> str:
-    """Return a parameter with the campaign's label; text without its name."""
+    """Return a parameter with the campaign's label; a text value without its name."""
     titled = options.labels.get(str(value))
     return titled or (value if isinstance(value, str) else describe_parameter(name, value))
 
@@ -209,7 +209,7 @@ def _rounds(cells: Sequence[Result], head: str, findings: Findings, options: Opt
         ran.union((_system_of(trial), trial.target) for trial in planned),
         key=lambda key: (places.get(key[1], len(places)), key),
     )
-    # A target's own title counts before its system's: labels may name either.
+    # A target's own title takes precedence over its system's: labels may name either.
     titles: dict[str, str] = {}
     for system, target in systems:
         titles.setdefault(system, options.labels.get(target) or options.labels.get(system, system))
@@ -248,9 +248,9 @@ def _system_of(trial: TrialFacts) -> str:
 def _phases(
     cells: Sequence[Result], planned: Sequence[TrialFacts] = ()
 ) -> dict[tuple[str, str], str]:
-    """Return phases and their operations, with the name of a phase where an operation has several.
+    """Return phases and their operations; an operation in several phases gets the phase's name.
 
-    What a mix puts is not what a phase of puts alone does.
+    A put in a mix is not comparable with a phase of puts alone.
     """
     by_title = dict.fromkeys(
         [(trial.phase, operation) for trial in planned for operation in trial.operations]
@@ -358,7 +358,7 @@ def _spread(cell: Result, options: Options) -> Deviation | None:
 
 
 def _planned_threads(findings: Findings) -> list[int]:
-    """Return all planned thread counts, so that missing ones are blank."""
+    """Return all planned thread counts, so that missing ones appear as blanks."""
     planned = {
         threads
         for trial in findings.trials

@@ -1,4 +1,4 @@
-"""Files that survive a kill or a power cut at any moment, and the lock of a run folder.
+"""Writes files that survive a kill or a power cut at any moment, and locks run folders.
 
 A file is given by the folder that the user named, and by its name below it, such as
 "trials/0001.json". The folder may come from a stranger: below it no link is followed, no existing
@@ -21,41 +21,41 @@ from typing import Any
 
 from loadstone.errors import ResultError
 
-# A reader asks for the lock too, for some microseconds, to see whether a run is still going on.
-# A writer therefore tries for a moment before it believes that another writer has it.
+# A reader briefly takes the lock to check whether a run is active. A writer therefore retries for a
+# moment before it concludes that another writer holds the lock.
 LOCK_PATIENCE_S = 0.2
 
 SHARE = "LOADSTONE_SHARE"
-"""Set to 1, run folders and their files may be read by whom the umask lets."""
+"""If set to 1, the umask determines who may read run folders and their files."""
 
 _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _DRAFT = re.compile(r"\.[0-9a-f]{16}\.tmp")
-"""What a draft's name has behind that of its file; earlier builds had ".tmp" alone."""
+"""The suffix of a draft's name; earlier builds used just ".tmp"."""
 
 _HOLDER = "pid {} on {}\n"
-"""What a lock holds: who has it, or had it last."""
+"""The content of a lock file: the current or last holder."""
 _HOLDER_BYTES_MAX = 512
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that is its owner's alone, unless runs are shared; it may be there already.
+    """Create a folder that only its owner can access, unless runs are shared; it may exist already.
 
-    Its name is durable then: whatever is synced inside would otherwise be lost with it.
+    Its name is synced: otherwise everything synced inside could be lost with it.
     """
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(mode=_mode_of_folders(), exist_ok=True)
     for folder in made:
-        # A folder that we may write into but not read cannot be opened to be synced.
+        # A folder with write but without read permission cannot be opened for syncing.
         with contextlib.suppress(PermissionError):
             _sync(folder.parent)
 
 
 def make_folder_in(folder: Path, name: str) -> None:
-    """Make a folder in another likewise; raise ResultError where a link or a file is there."""
+    """Create a folder inside another; raise ResultError if a link or a file is in its place."""
     with writing(folder / name), _holding(folder, name) as (parent, last):
         with contextlib.suppress(FileExistsError):
             os.mkdir(last, mode=_mode_of_folders(), dir_fd=parent)
@@ -65,22 +65,22 @@ def make_folder_in(folder: Path, name: str) -> None:
 
 
 def open_file(folder: Path, name: str, flags: int) -> int:
-    """Open a file beneath a folder, but no link and nothing behind one.
+    """Open a file below a folder without following links.
 
-    Where this makes it, it is its owner's alone, unless runs are shared.
+    A new file is accessible only to its owner, unless runs are shared.
     """
     with _holding(folder, name) as (parent, last):
         return _open(last, parent, flags)
 
 
 def remove_file(folder: Path, name: str) -> None:
-    """Remove a file beneath a folder, if it is there; of a link, the link itself."""
+    """Remove a file below a folder, if it exists; for a link, the link itself."""
     with contextlib.suppress(FileNotFoundError), _holding(folder, name) as (parent, last):
         os.unlink(last, dir_fd=parent)
 
 
 def remove_drafts(folder: Path) -> None:
-    """Remove from a folder, and from those in it, what killed writers have left of files."""
+    """Remove the drafts of killed writers from a folder and its subfolders."""
     with os.scandir(folder) as entries:
         names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in names:
@@ -93,15 +93,15 @@ def remove_drafts(folder: Path) -> None:
 
 
 def is_draft(name: str) -> bool:
-    """Tell whether a name is that of a file which has not taken its place yet."""
+    """Tell whether a name is that of a draft, which is not in its final place yet."""
     return _DRAFT.search(name) is not None
 
 
 @contextlib.contextmanager
 def _holding(folder: Path, name: str) -> Iterator[tuple[int, str]]:
-    """Yield the descriptor of the folder that a file lies in, and the last part of its name.
+    """Yield a descriptor of the folder that contains a file, and the last part of its name.
 
-    What a descriptor leads to does not change when another renames or replaces folders meanwhile.
+    A descriptor stays valid when another process renames or replaces folders meanwhile.
     """
     *parents, last = name.split("/")
     if ".." in (*parents, last):
@@ -121,12 +121,12 @@ def _open_folder(name: str, parent: int) -> int:
     try:
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
     except NotADirectoryError as error:
-        # Of a link too, which only without O_DIRECTORY would be ELOOP.
+        # Also for a link, which would be ELOOP without O_DIRECTORY.
         raise OSError(errno.ELOOP, f'"{name}" is a symbolic link, or no folder') from error
 
 
 def _open(name: str, parent: int, flags: int, mode: int | None = None) -> int:
-    # Without O_NONBLOCK the open itself would wait for the other end of a pipe.
+    # Without O_NONBLOCK opening a pipe would wait for its other end.
     flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     if mode is None:
         mode = 0o666 if _is_shared() else 0o600
@@ -143,7 +143,7 @@ def _mode_of_folders() -> int:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError of the block into a ResultError that names the file."""
+    """Convert an OSError of the block to a ResultError that names the file."""
     try:
         yield
     except OSError as error:
@@ -167,16 +167,16 @@ def _not_ours(path: Path, why: str) -> ResultError:
 
 
 def write_file(folder: Path, name: str, content: bytes) -> None:
-    """Put a whole file in place: its readers see the old one or the new one, never a part."""
+    """Replace a whole file atomically: readers see the old content or the new, never a part."""
     with replacing(folder, name) as stream:
         stream.write(content)
 
 
 @contextlib.contextmanager
 def replacing(folder: Path, name: str, mode: int | None = None) -> Iterator[io.BufferedRandom]:
-    """Yield a stream whose content takes the place of the file once the block has ended well.
+    """Yield a stream whose content replaces the file when the block succeeds.
 
-    A new file has the `mode` that the umask leaves of this one, or that of a run's files.
+    A new file gets the permissions `mode` without the umask, or those of a run's files.
     """
     with writing(folder / name), _holding(folder, name) as (parent, last):
         draft = f"{last}.{secrets.token_hex(8)}.tmp"
@@ -195,13 +195,13 @@ def replacing(folder: Path, name: str, mode: int | None = None) -> Iterator[io.B
 
 
 def write_json(folder: Path, name: str, document: Mapping[str, Any]) -> None:
-    """Put a JSON document in place, indented for people."""
+    """Replace a file by an indented JSON document, atomically."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
     write_file(folder, name, text.encode() + b"\n")
 
 
 def sync_name(folder: Path, name: str) -> None:
-    """Make the name of a file durable."""
+    """Sync the directory entry of a file."""
     with writing(folder / name), _holding(folder, name) as (parent, _):
         _sync(".", parent)
 
@@ -215,12 +215,12 @@ def _sync(folder: str | Path, parent: int | None = None) -> None:
 
 
 def check_changeable(descriptor: int, path: Path) -> None:
-    """Refuse to change an open file that may be somebody's under another name.
+    """Refuse to change an open file that may belong to others or have other links.
 
-    ResultError says why. Of a file that is replaced, only the name is.
+    Raises ResultError with the reason. Not needed for a file that is replaced as a whole.
     """
     facts = os.fstat(descriptor)
-    # Where a server makes root nobody, files are no more root's than the folder is.
+    # With root squashing root's files belong to the same user as the folder.
     users = {os.geteuid(), path.parent.stat().st_uid}
     if not stat.S_ISREG(facts.st_mode):
         raise _not_ours(path, "it is no regular file")
@@ -231,12 +231,14 @@ def check_changeable(descriptor: int, path: Path) -> None:
 
 
 class FolderLock:
-    """Keeps two processes from writing one folder; the kernel drops it when its holder dies."""
+    """Prevents two processes from writing one folder; the kernel releases it when its holder
+    dies.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
-        """Take the lock in a file of a folder, or raise ResultError naming who holds it.
+        """Take the lock in a file of a folder, or raise ResultError naming its holder.
 
-        A file that cannot be a lock is refused, and stays as it is.
+        A file with other content than a lock's is refused, and not changed.
         """
         self._descriptor = -1
         path = folder / name
@@ -264,7 +266,7 @@ class FolderLock:
                 kind="run-in-use",
             )
         if not os.fstat(self._descriptor).st_nlink:
-            # A run that left nothing behind removed its folder, and with it what is locked here.
+            # A run that left nothing behind removed its folder, and with it the file locked here.
             raise ResultError(
                 f'run "{path.parent}" was removed by the process that began it', "try again"
             )
@@ -274,14 +276,16 @@ class FolderLock:
             os.pwrite(self._descriptor, holder, 0)
 
     def release(self) -> None:
-        """Let others write; the file stays, since taking it away would race with them."""
+        """Release the lock; the file is kept, because removing it would race with other
+        processes.
+        """
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def is_locked(path: Path) -> bool:
-    """Say whether a process holds the lock in the file `path`."""
+    """Tell whether a process holds the lock in the file `path`."""
     try:
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(path, flags)
@@ -299,7 +303,9 @@ def is_locked(path: Path) -> bool:
 
 
 def _may_be_holder(content: bytes) -> bool:
-    """Tell whether a lock may hold this, which a crash can have cut off or left as zeroes."""
+    """Tell whether a lock file may have this content, which a crash may have truncated or
+    zeroed.
+    """
     begin = _HOLDER.partition("{")[0].encode()
     line, _, more = content.strip(b"\0").partition(b"\n")
     return (

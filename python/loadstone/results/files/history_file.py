@@ -1,4 +1,4 @@
-"""A history's file: the calls of one trial, as `crates/history/src/call.rs` writes them."""
+"""The file of a history: the calls of one trial, as `crates/history/src/call.rs` writes them."""
 
 import os
 from pathlib import Path
@@ -15,10 +15,10 @@ def name_of(trial: str) -> str:
 
 
 class HistoryWriter:
-    """Takes the calls of one attempt at a trial; those of an earlier one are dropped."""
+    """Writes the calls of one attempt at a trial; those of an earlier attempt are dropped."""
 
     def __init__(self, folder: Path, trial: str) -> None:
-        """Begin with an empty file."""
+        """Start with an empty file."""
         self.name = name_of(trial)
         self.path = folder / self.name
         durable.make_folder_in(folder, HISTORIES)
@@ -33,7 +33,7 @@ class HistoryWriter:
             self._file.write(calls)
 
     def finish(self) -> None:
-        """End the history; it is on disk when this returns."""
+        """Finish the history; it is on disk when this returns."""
         if not self._file.closed:
             with durable.writing(self.path):
                 self._file.flush()
@@ -41,5 +41,5 @@ class HistoryWriter:
             self._file.close()
 
     def close(self) -> None:
-        """Let go of the file as it is."""
+        """Close the file as it is."""
         self._file.close()

@@ -1,8 +1,8 @@
-"""A ledger's file: frames of the load generator, in the attempts at its trial.
+"""The file of a ledger: frames of the load generator, for all attempts at a trial.
 
-`crates/loadgen/src/ledger.rs` describes a frame. The frames of a trial are on disk before the
-seconds that count the same requests are kept, so that after a kill or a loss of power a ledger
-claims no request of which the record says nothing.
+`crates/loadgen/src/ledger.rs` describes a frame. A trial's frames are synced before the seconds
+that count the same requests are written, so that after a kill or a power cut a ledger never
+contains a request that is missing in the record.
 """
 
 import os
@@ -19,12 +19,12 @@ LEDGERS = "ledger"
 SUFFIX = ".ledger"
 
 _HEAD = struct.Struct("<B3xIQQQII")
-"""Kind, writer, page, two times, bytes of content, CRC-32."""
+"""Kind, writer, page, two times, size of the content, CRC-32."""
 _PAGE, _FILL, _PACKED, _BEGIN, _END = 1, 2, 3, 4, 5
 
 
 class Frame(NamedTuple):
-    """A frame, and where the next one begins."""
+    """A frame, and the offset of its end."""
 
     kind: int
     writer: int
@@ -36,7 +36,7 @@ class Frame(NamedTuple):
 
 
 def frames_in(stream: bytes) -> Iterator[Frame]:
-    """Yield the frames of a ledger up to the first that is cut off or damaged."""
+    """Yield the frames of a ledger up to the first truncated or damaged one."""
     at = 0
     while at + _HEAD.size <= len(stream):
         kind, writer, page, from_ns, to_ns, size, crc = _HEAD.unpack_from(stream, at)
@@ -51,7 +51,7 @@ def frames_in(stream: bytes) -> Iterator[Frame]:
 
 
 def check_frames(stream: bytes) -> None:
-    """Raise ValueError for what is not a row of whole frames of pages."""
+    """Raise ValueError unless the stream is a sequence of whole page frames."""
     end = 0
     for frame in frames_in(stream):
         if frame.kind not in (_PAGE, _FILL):
@@ -72,7 +72,7 @@ def _packed(frame: Frame) -> bytes:
 
 
 def compacted(stream: bytes) -> bytes:
-    """Return a ledger with the last frame of each page, in each of the trial's attempts."""
+    """Return a ledger with only the last frame of each page, for each of the trial's attempts."""
     attempts: list[list[Frame]] = []
     pages: dict[tuple[int, int], Frame] = {}
     for frame in frames_in(stream):
@@ -91,14 +91,14 @@ class LedgerWriter:
     """Appends the frames of one attempt at a trial."""
 
     def __init__(self, folder: Path, trial: str) -> None:
-        """Begin an attempt; what earlier ones have noted stays before it."""
+        """Start an attempt; frames of earlier attempts stay before it."""
         self._folder = folder
         self._name = f"{LEDGERS}/{trial}{SUFFIX}"
         durable.make_folder_in(folder, LEDGERS)
         with durable.writing(self.path):
             flags = os.O_RDWR | os.O_CREAT
             self._file = os.fdopen(durable.open_file(folder, self._name, flags), "r+b")
-            # Behind a frame that was cut off, later ones would not be found.
+            # Frames behind a truncated one would not be found.
             end = max((frame.end for frame in frames_in(self._file.read())), default=0)
             self._file.truncate(end)
             self._file.seek(end)
@@ -118,14 +118,14 @@ class LedgerWriter:
             os.fdatasync(self._file.fileno())
 
     def finish(self, *, is_whole: bool) -> None:
-        """End the attempt; one that is whole left no request without an answer."""
+        """Finish the attempt; `is_whole` means that every request was answered."""
         if is_whole:
             self._mark(_END)
         self.close()
         durable.write_file(self._folder, self._name, compacted(self.path.read_bytes()))
 
     def close(self) -> None:
-        """Let go of the file as it is."""
+        """Close the file as it is."""
         self._file.close()
 
     def _mark(self, kind: int) -> None:

@@ -1,6 +1,6 @@
-"""Logs of a run folder: a line of JSON with a checksum for each entry; only appended.
+"""Append-only logs of a run folder: one line of JSON with a checksum per entry.
 
-A kill can cut off the last line. This is not damage: the next writer removes it. If any other line
+A kill can truncate the last line. This is not damage: the next writer removes it. If any other line
 was changed, the log is reported as damaged. Lines of earlier builds have no checksum; they contain
 only the keys that those builds wrote.
 """
@@ -24,7 +24,7 @@ from loadstone.results.layout import plain
 LINES_BYTES_MAX = 256 * regular_file.MIB
 
 CHECKSUM = "crc32"
-"""The last key of a line: the CRC-32 of all that stands before it."""
+"""The last key of a line: the CRC-32 of everything before it."""
 
 _CHECKSUM = re.compile(rb', "crc32": "([0-9a-f]{8})"\}')
 
@@ -34,7 +34,7 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True, kw_only=True)
 class Lines(Generic[Entry]):
-    """What a log holds: the entries of its good lines, and whether there are only such."""
+    """The contents of a log: the entries of its valid lines, and whether all lines are valid."""
 
     entries: tuple[Entry, ...] = ()
     is_damaged: bool = False
@@ -48,24 +48,24 @@ class Log(Generic[Entry]):
     kind: type[Entry]
 
     def append(self, folder: Path, entry: Entry) -> None:
-        """Add one line, and make it durable."""
+        """Append one line and sync it."""
         append_line(folder, self.name, cast(Mapping[str, Any], entry))
 
     def read(self, folder: Path) -> Lines[Entry]:
-        """Read the good lines, and whether there are only such."""
+        """Read the valid lines, and whether all lines are valid."""
         return read_lines(folder / self.name, adapter_of(self.kind), self.kind.__annotations__)
 
     def read_plain(self, folder: Path) -> tuple[Entry, ...]:
-        """Read the good lines, to be shown."""
+        """Read the valid lines for display, without control characters."""
         return tuple(map(plain, self.read(folder).entries))
 
     def is_damaged(self, folder: Path) -> bool:
-        """Tell whether the log holds lines that are not as they were written."""
+        """Tell whether the log contains damaged lines."""
         return self.read(folder).is_damaged
 
 
 def append_line(folder: Path, name: str, entry: Mapping[str, Any]) -> None:
-    """Add one line to a log in a folder, and make it durable, the log's name too."""
+    """Append one line to a log in a folder, and sync it and the log's name."""
     path = folder / name
     line = _checked(json.dumps(entry, ensure_ascii=False, allow_nan=False).encode())
     is_new = not path.exists()
@@ -82,7 +82,7 @@ def append_line(folder: Path, name: str, entry: Mapping[str, Any]) -> None:
 
 
 def read_lines(path: Path, kind: TypeAdapter[Entry], keys: Collection[str]) -> Lines[Entry]:
-    """Read a log of such entries; `keys` are those that a line without a checksum may have."""
+    """Read a log; `keys` are those that a line without a checksum may have."""
     try:
         lines = regular_file.read(path, LINES_BYTES_MAX).split(b"\n")
     except FileNotFoundError:
@@ -114,14 +114,14 @@ def _entry(line: bytes, kind: TypeAdapter[Entry], keys: Collection[str]) -> Entr
 
 
 def _checked_entry(line: bytes, keys: Collection[str]) -> dict[str, Any] | None:
-    """Return what a line says; None where it is not as it was written."""
+    """Parse a line; None if it was damaged or changed."""
     entry = _object(line)
     if entry is None:
         return None
     if CHECKSUM not in entry:
         return entry if entry.keys() <= set(keys) else None
     end = _CHECKSUM.search(line)
-    # Nothing else stands after the first checksum, so that no flipped bit makes a second one.
+    # The checksum must be the last key, so that a flipped bit cannot create a second one.
     if end is None or end.end() != len(line) or _sum(line[: end.start()]) != end[1].decode():
         return None
     return {key: value for key, value in entry.items() if key != CHECKSUM}
@@ -136,12 +136,12 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _is_cut(line: bytes) -> bool:
-    """Say whether a last line, which lacks its line feed, lacks more than that."""
+    """Tell whether a last line without line feed lacks more than the line feed."""
     return _CHECKSUM.search(line) is None and _object(line) is None
 
 
 def _take_cut_line_away(stream: IO[bytes]) -> bool:
-    """Take away a last line that was cut off; return whether the log ends with a line feed now."""
+    """Remove a truncated last line; return whether the log then ends with a line feed."""
     size = stream.seek(0, os.SEEK_END)
     begin, tail = size, b""
     while begin and b"\n" not in tail:

@@ -24,10 +24,9 @@ ATTRIBUTE = "user.loadstone.sha256"
 
 @contextlib.contextmanager
 def writing_output(path: Path, *, may_overwrite: bool) -> Iterator[BinaryIO]:
-    """Yield a stream to a file that the user named; raise InputError where it may not be written.
+    """Yield a stream to a file that the user named; raise InputError if it must not be written.
 
-    The file takes its place once the block has ended well. A pipe or terminal is written to as it
-    is.
+    The file is replaced when the block succeeds. A pipe or terminal is written to directly.
     """
     check_output(path, may_overwrite=may_overwrite)
     mode = path.stat().st_mode if path.exists() else None
@@ -35,7 +34,7 @@ def writing_output(path: Path, *, may_overwrite: bool) -> Iterator[BinaryIO]:
         with durable.writing(path), open(path, "wb") as stream:
             yield stream
         return
-    # A link of the user's stays one: what it leads to is replaced.
+    # A link of the user's is kept: the file that it points to is replaced.
     place = Path(os.path.realpath(path))
     with durable.replacing(place.parent, place.name, 0o666) as stream:
         yield stream
@@ -49,14 +48,14 @@ def writing_output(path: Path, *, may_overwrite: bool) -> Iterator[BinaryIO]:
 
 
 def check_output(path: Path, *, may_overwrite: bool) -> None:
-    """Refuse a file that is not loadstone's to write: InputError says why, and what to do."""
+    """Refuse a file that loadstone must not write: InputError with the reason and a hint."""
     check_outside_runs(path)
     try:
         mode = path.stat().st_mode
     except FileNotFoundError as error:
         folder = Path(os.path.realpath(path)).parent
         if not folder.is_dir():
-            # A folder that was misspelt would be made, and the file looked for elsewhere.
+            # The folder is not created, because its name may be misspelt.
             hint = f"make it first: mkdir -p {shlex.quote(str(folder))}"
             raise _refused(path, f'there is no folder "{folder}"', hint) from error
         return
@@ -75,7 +74,7 @@ def check_output(path: Path, *, may_overwrite: bool) -> None:
 
 
 def check_outside_runs(path: Path) -> None:
-    """Refuse a path inside a run folder, or one that would be made in a folder of the kernel's."""
+    """Refuse a path inside a run folder, or below a folder of the kernel such as /proc."""
     place = Path(os.path.realpath(path))
     for folder in place.parents:
         if (folder / MANIFEST).is_file() and any(
@@ -91,7 +90,7 @@ def check_outside_runs(path: Path) -> None:
 
 
 def is_as_written(path: Path) -> bool:
-    """Tell whether a file is empty, or was written by loadstone and is unchanged since."""
+    """Tell whether a file is empty, or unchanged since loadstone wrote it."""
     try:
         with path.open("rb") as stream:
             if not stream.peek(1):

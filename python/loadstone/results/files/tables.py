@@ -1,4 +1,4 @@
-"""Tables on disk: an Arrow stream while a trial runs, Parquet once it has ended."""
+"""Tables on disk: an Arrow stream while a trial runs, Parquet after its end."""
 
 import contextlib
 import errno
@@ -22,27 +22,26 @@ STREAM_SUFFIX = ".arrows"
 PARQUET_SUFFIX = ".parquet"
 OPERATIONS_SUFFIX = ".arrow.zst"
 
-# A day of one trial with four kinds of outcome stays below it.
+# Enough for a day of one trial with four kinds of outcome.
 TABLE_BYTES_MAX = 4096 * regular_file.MIB
 
 ROWS_MAX = 1 << 63
-"""Where a table may have any number of rows that its bytes allow."""
+"""For tables whose number of rows is only limited by their size in bytes."""
 
 _PARQUET_MAGIC = b"PAR1"
 
 
 class StreamWriter:
-    """Appends tables to an Arrow IPC stream; each is the kernel's when the call returns.
+    """Appends tables to an Arrow IPC stream; each has reached the kernel when the call returns.
 
     Every table is one write, so that a kill between two calls leaves a readable stream; a write
-    that fails half way, as on a full disk, is taken back.
+    that fails halfway, as on a full disk, is truncated again.
 
-    A packed stream lies inside zstd, as `zstd -d` unpacks it: for logs that are large and read
-    rarely.
+    A packed stream is compressed by zstd, for logs that are large and rarely read.
     """
 
     def __init__(self, folder: Path, name: str, schema: Schema, *, is_packed: bool = False) -> None:
-        """Make the file of this name beneath a folder; it must not be there."""
+        """Create the file with this name below a folder; it must not exist."""
         self.path = folder / name
         self._folder, self._name = folder, name
         self._encoder = StreamEncoder(schema, is_packed=is_packed)
@@ -57,7 +56,7 @@ class StreamWriter:
             raise
 
     def write(self, table: Table) -> None:
-        """Append a table; columns that the schema does not know are dropped."""
+        """Append a table; columns that are not in the schema are dropped."""
         try:
             content = self._encoder.encode(table)
         except ValueError as error:
@@ -65,7 +64,7 @@ class StreamWriter:
         self._append(content)
 
     def finish(self) -> None:
-        """End the stream and make it durable, its name too."""
+        """Finish the stream, and sync it and its name."""
         self._append(self._encoder.end())
         with durable.writing(self.path):
             os.fsync(self._descriptor)
@@ -73,7 +72,7 @@ class StreamWriter:
         durable.sync_name(self._folder, self._name)
 
     def close(self) -> None:
-        """End the stream. Closing twice is harmless, and so is a disk that is full by now."""
+        """Close the stream; closing twice, or with a full disk, is harmless."""
         if self._descriptor < 0:
             return
         try:
@@ -100,7 +99,7 @@ class StreamWriter:
 
 
 def convert_to_parquet(source: Path, folder: Path, name: str, schema: Schema) -> None:
-    """Write a stream's rows to a Parquet file, a row group at a time, and put it in place."""
+    """Convert a stream to a Parquet file, one row group at a time, and put it in place."""
     encoder = ParquetEncoder(schema)
     with durable.replacing(folder, name) as stream:
         for table in read_stream(source):
@@ -114,10 +113,10 @@ def read_table(
     columns: Sequence[str] | None = None,
     rows_max: int = ROWS_MAX,
 ) -> Table:
-    """Read a table of either kind; no file at all is an empty table.
+    """Read a table of either kind; a missing file is an empty table.
 
-    A stream is read up to its last whole batch, whatever follows it. A Parquet file with more than
-    `rows_max` rows is refused before any of them is unpacked.
+    A stream is read up to its last whole batch, ignoring anything after it. A Parquet file with
+    more than `rows_max` rows is refused before decompression.
     """
     wanted = schema if columns is None else schema.select(list(columns))
     if path is None:
@@ -154,15 +153,15 @@ def _first_line(error: BaseException) -> str:
 
 
 BATCH_BYTES_MAX = 1024 * regular_file.MIB
-"""A second of ten million requests, one by one, stays below it."""
+"""Enough for a second with ten million logged requests."""
 
 NOT_OURS = "the file was not written by loadstone; take the one that it wrote"
 
 
-# loadstone's own streams hold their columns as they are in memory. A stream whose buffers are
-# compressed is not its own, and a short one could unpack to any size: it is refused.
+# loadstone's own streams are not compressed internally. A stream with compressed buffers is
+# foreign, and could expand to any size, so it is refused.
 def read_stream(path: Path, *, is_packed: bool = False) -> Iterator[Table]:
-    """Yield the whole batches of a stream, plain or inside zstd."""
+    """Yield the whole batches of a stream, plain or compressed by zstd."""
     try:
         yield from StreamReader(path, BATCH_BYTES_MAX, is_packed=is_packed)
     except OSError as error:

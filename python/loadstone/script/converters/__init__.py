@@ -1,4 +1,4 @@
-"""Converters: what other programs recorded → the requests of a trace. One file, one format each."""
+"""Converters from other programs' recordings to requests of a trace, one per format."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,9 +13,9 @@ from loadstone.script.trace import Losses, Traced, TraceOptions, script_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converter:
-    """One format: its name, what it reads, and the function that reads it.
+    """One format: its name, a description, and the function that reads it.
 
-    A trace is `read` as requests; what is a script already, with its users, as `actions`.
+    A trace is `read` as requests; a file that is already a script with users as `actions`.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Converter:
     def script(
         self, files: Sequence[Path], options: TraceOptions, losses: Losses
     ) -> Iterator[Action]:
-        """Yield the script of files; several of a trace are one, of scripts there is one."""
+        """Yield the script of files; several files of a trace are merged, a script is one file."""
         if self.actions is not None:
             if len(files) > 1:
                 raise InputError(f"{self.name} is one file", "convert each by itself")

@@ -1,8 +1,8 @@
-"""The fixture JSON of Datasafe's harness: a sequence of users' actions, each with its result.
+"""Reads fixture JSON of Datasafe's harness: a sequence of users' actions, each with its result.
 
-Its users are made first, one by one; each copy of the sequence is a session under a prefix of its
-own, as the harness runs one in each thread; at the end every space is listed, as the harness means
-to. What a READ and a LIST must return stands in the fixture, and is held to what was written.
+Its users are created first, one by one. Each copy of the sequence is a session under its own
+prefix, as the harness runs one in each thread. At the end every space is listed, as the harness
+intends. Expected results of READ and LIST are in the fixture, and are compared with earlier writes.
 """
 
 import json
@@ -24,13 +24,13 @@ SPACES = {"PRIVATE": "private", "INBOX": "inbox"}
 
 
 class _FixturePart(BaseModel):
-    """A part of a fixture, as far as it is read."""
+    """The used keys of a part of a fixture."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, coerce_numbers_to_str=True)
 
 
 class FixtureContent(_FixturePart):
-    """Content of an object, by a number of the harness."""
+    """Content of an object, identified by a number of the harness."""
 
     id: str
 
@@ -60,7 +60,7 @@ class FixtureOperation(_FixturePart):
 
 
 class SpaceOperation(FixtureOperation):
-    """One that is done in a space of the user's own."""
+    """An operation in one of the user's own spaces."""
 
     storage_type: Literal["PRIVATE", "INBOX"]
 
@@ -119,7 +119,7 @@ _OPERATIONS: TypeAdapter[AnyOperation] = TypeAdapter(AnyOperation)
 
 
 def actions(path: Path, options: TraceOptions, losses: Losses) -> Iterator[Action]:
-    """Yield the actions of a fixture, in as many copies as are asked for."""
+    """Yield the actions of a fixture, in the requested number of copies."""
     if options.size_bytes is None:
         raise InputError(
             f'"{path}" does not state the size of objects', "give it: --size 100KiB, 1MiB or 10MiB"
@@ -155,7 +155,7 @@ def _copied(step: Action, row: int, session: int, copy: int, size_bytes: int | N
 
 
 def _step(action: str, user: str, name: str) -> Action:
-    """Return an action that is of no copy yet."""
+    """Return an action that is not assigned to a copy yet."""
     return Action(0, 0, action, user=user, object=name)
 
 
@@ -168,7 +168,7 @@ def _audits(fixture: Fixture) -> Iterator[Action]:
 
 
 class _Steps:
-    """Reads operations in their order, and holds their results to what was written before."""
+    """Reads operations in order, and compares their results with earlier writes."""
 
     def __init__(self, path: Path, losses: Losses) -> None:
         self._path, self._losses = path, losses
@@ -176,7 +176,7 @@ class _Steps:
         self._written: dict[tuple[str, str, str], str] = {}
 
     def step(self, number: int, operation: object) -> Action | None:
-        """Return an operation as an action without its copy; None where it cannot be read."""
+        """Return an operation as an action without its copy; None if it cannot be parsed."""
         try:
             step = self._read(_OPERATIONS.validate_python(operation))
         except ValueError as error:

@@ -1,8 +1,8 @@
-"""fio's iolog, versions 2 and 3: what a job did to its files, as write_iolog keeps it.
+"""fio's iolog, versions 2 and 3: the I/O of a job to its files, as written by write_iolog.
 
 `[TIME_MS] FILE ACTION [OFFSET LENGTH]`; version 3 has times, version 2 has `wait` in microseconds.
-An extent (file and offset) becomes an object, so that its reads and writes keep their order; of
-extents that overlap without being the same nothing is known.
+An extent (file and offset) becomes an object, so that its reads and writes stay in order; nothing
+is expected of extents that partly overlap.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ MILLISECOND_NS, MICROSECOND_NS = 1_000_000, 1_000
 
 
 def read(path: Path, losses: Losses) -> Iterator[Traced]:
-    """Yield the requests of a log; those of version 2 are due when the waits before them end."""
+    """Yield the requests of a log; those of version 2 are due after the preceding waits."""
     lines = log_lines(path)
     number, head = next(lines, (1, ""))
     head = head.strip()

@@ -1,7 +1,7 @@
 """IBM's object store traces (SNIA IOTTA): a line per request, with its time in milliseconds.
 
 `TIME OPERATION OBJECT [SIZE [FIRST LAST]]`, as in `1232488 REST.GET.OBJECT 95d363d3fbdc0b03 1168 0
-1167`; keys are anonymous, and of one bucket.
+1167`; keys are anonymised, and all in one bucket.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ ACTIONS = {
     "REST.DELETE.OBJECT": "DELETE",
 }
 SHORTEST, LONGEST = 3, 6
-"""Words of a line."""
+"""Minimum and maximum number of words in a line."""
 
 
 def read(path: Path, losses: Losses) -> Iterator[Traced]:

@@ -1,7 +1,7 @@
-"""nectar's -csv: a line per request, with the time of its end and how long it took.
+"""nectar's -csv: a line per request, with its end time and its duration.
 
-Only bench-mixed names the method. In the files of the others the status tells: 201 is a PUT, 204 a
-DELETE; what answers 200 may be a GET or a HEAD, and is left out. Sizes are not in the file.
+Only bench-mixed writes the method. For other benchmarks the status tells it: 201 is a PUT, 204 a
+DELETE; 200 may be a GET or a HEAD, and is left out. Sizes are not in the file.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ _ERROR, _NOT_FOUND = 400, 404
 
 
 def read(path: Path, losses: Losses) -> Iterator[Traced]:
-    """Yield the requests of a file; those that failed are left out."""
+    """Yield the successful requests of a file."""
     for place, row in rows_of(path, head_of(path)):
         try:
             request = _request(place, row, losses)

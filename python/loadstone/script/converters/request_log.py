@@ -1,4 +1,4 @@
-"""loadstone's own log of requests: the trials of a run folder that were run with log_requests."""
+"""loadstone's own request logs: the trials of a run folder with log_requests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ COLUMNS = ("operation", "outcome", "object", "sent_ns", "bytes")
 
 
 def read(path: Path, losses: Losses) -> Iterator[Traced]:
-    """Yield the requests of a run, trial after trial, as they were sent."""
+    """Yield the requests of a run as they were sent, trial after trial."""
     folder, trial = (path, None) if path.is_dir() else (path.parent, path.name)
     run = read_run(folder)
     chosen = [record for record in run.records if trial in (None, record.id)]

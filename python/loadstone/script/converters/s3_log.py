@@ -1,8 +1,8 @@
 """S3 server access logs: a line per request, as AWS delivers them.
 
-versitygw writes the same fields without quotes, and names operations as its programs do; nginx
-writes what its log_format says. Times are of whole seconds: requests of one second are spread over
-it evenly, in their order.
+versitygw writes the same fields without quotes, with its own names of operations; nginx writes the
+fields in its log_format. Times are whole seconds: requests of one second are spread over it evenly,
+in their order.
 """
 
 import re
@@ -18,7 +18,7 @@ from loadstone.formats.reading import FileLine, log_lines, whole
 from loadstone.script.trace import Losses, Traced
 
 HEAD = "log starts "
-"""First words of a log of versitygw."""
+"""Marks a log of versitygw: the beginning of its first line."""
 
 _LINE = re.compile(
     r"(?P<owner>\S+) (?P<bucket>\S+) \[(?P<time>[^\]]+)\] (?P<ip>\S+) (?P<requester>\S+) "
@@ -52,7 +52,7 @@ _MARK = ".loadstone-mark"
 
 
 def read(path: Path, losses: Losses) -> Iterator[Traced]:
-    """Yield the requests of a log; a second's come once the next one begins."""
+    """Yield the requests of a log; those of a second after the next second has begun."""
     second: int | None = None
     waiting: list[Traced] = []
     for number, line in log_lines(path):
@@ -148,7 +148,7 @@ def _time(place: FileLine, text: str) -> int:
 
 @lru_cache(maxsize=64)
 def _seconds(text: str) -> int | None:
-    """Return a time as whole seconds since 1970; months are English, whatever the locale says."""
+    """Return a time as Unix seconds; months are English in any locale."""
     match = _TIME.fullmatch(text)
     if match is None or match[2] not in _MONTHS:
         return None

@@ -1,4 +1,4 @@
-"""warp's .csv.zst: a line per request, with the times of its start and end to the nanosecond."""
+"""warp's .csv.zst: a line per request, with start and end times in nanoseconds."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ ACTIONS = {"PUT": "WRITE", "GET": "READ", "STAT": "HEAD", "DELETE": "DELETE"}
 
 
 def read(path: Path, losses: Losses) -> Iterator[Traced]:
-    """Yield the requests of a file; those that failed are left out."""
+    """Yield the successful requests of a file."""
     columns, lines = table_of(path)
     for place, line in lines:
         if line.startswith("#"):

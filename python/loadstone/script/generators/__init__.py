@@ -1,4 +1,4 @@
-"""Generators: settings and a seed → a script. The table GENERATORS has a line for each."""
+"""Generators make a script from settings and a seed; GENERATORS has a line for each."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from loadstone.script.table import Action
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generator:
-    """One generator: its settings, and the function of them and a seed."""
+    """A generator: the type of its settings, and a function of settings and seed."""
 
     name: str
     summary: str
@@ -46,7 +46,7 @@ def find_generator(name: str) -> Generator:
 
 
 def read_settings(generator: Generator, given: Mapping[str, Any]) -> Any:
-    """Return a generator's settings; raise all that is wrong with them at once."""
+    """Return a generator's settings; raise all mistakes in them at once."""
     try:
         return generator.settings.model_validate(dict(given))
     except ValidationError as error:

@@ -1,10 +1,10 @@
-"""Users of a vault: each has a private space and an inbox, and shares objects with others.
+"""Generates users of a vault with private spaces and inboxes, who share objects with others.
 
 The counts are those of a published long run of an encrypting vault, whose sequence of actions was
 random but the same for every thread: 155 writes, 296 reads, 281 lists, 214 deletes and 63 shares,
-with 215 objects written over. Other lengths keep the proportions; an action that finds no object to
-act on, as with few recipients, is left out. Types of users divide the actions, each by its own mix:
-a user reads and deletes what lies in the spaces of users of its type.
+with 215 objects overwritten. Other lengths keep the proportions; an action that finds no object, as
+with few recipients, is left out. Types of users divide the actions, each by its own mix: a user
+reads and deletes objects in the spaces of users of its type.
 """
 
 import random
@@ -26,23 +26,23 @@ COUNTS: Mapping[tuple[str, str], int] = {
     ("SHARE", "inbox"): 63,
 }
 OVERWRITES = {"private": 35, "inbox": 180}
-"""Objects written over: 215 in all, dealt to the spaces by what their deletes leave."""
+"""Overwritten objects: 215 in total, divided among the spaces by their remaining objects."""
 
 RECIPIENTS_MEAN = 5.5
-"""Of 1 to 9 recipients; the middle of other bounds is moved by as much."""
+"""The mean for 1 to 9 recipients; for other bounds it moves with their middle."""
 
 TRIED_ACTIONS = 64 * 1009
-"""Of all draws together: long sequences miss few overwrites, and are drawn less often."""
+"""Total actions of all draws: long sequences miss few overwrites, and are drawn less often."""
 
 NAMES_LOOKED_AT = 32
 
 _Name = TypeVar("_Name")
 _Kind = tuple[str | None, str, str]
-"""The type of its user, an action, and a kind of space."""
+"""The user's type, an action, and a kind of space."""
 
 
 def make(settings: Users, seed: int) -> Iterator[Action]:
-    """Yield the script: users are made first, then copies beside each other, then their audits."""
+    """Yield the script: creation of users, then concurrent copies, then their audits."""
     assert settings.copies is not None, "the caller fills in the number of threads"
     assert settings.size_bytes is not None, "the caller fills in a size"
     steps = sequence(settings, seed)
@@ -97,7 +97,7 @@ def _action(row: int, copy: int, step: UserStep, users: Sequence[str], size: int
 
 
 def sequence(settings: Users, seed: int) -> list[UserStep]:
-    """Return one copy; of several draws the first that writes over as many objects as it should."""
+    """Return one copy: the first draw that overwrites enough objects."""
     best: _Walk | None = None
     for number in range(max(1, TRIED_ACTIONS // settings.actions)):
         walk = _Walk(settings, random.Random(f"{seed}/users/{number}"))
@@ -142,7 +142,7 @@ def _members(settings: Users) -> dict[str | None, range]:
 def _counts(settings: Users, members: Mapping[str | None, range]) -> dict[_Kind, int]:
     """Return how many actions of each kind the users of each type do.
 
-    A type that writes nothing has nothing in private: it lists, reads and deletes in the inbox.
+    A type that writes nothing has an empty private space: it lists, reads and deletes in the inbox.
     """
     counts: dict[_Kind, int] = {}
     dealt = scaled({name: len(users) for name, users in members.items()}, settings.actions)
@@ -166,7 +166,7 @@ def _counts(settings: Users, members: Mapping[str | None, range]) -> dict[_Kind,
 
 @dataclass(slots=True)
 class _Space:
-    """The objects of all users' spaces of one kind, and what is left to be written to them."""
+    """The objects in all users' spaces of one kind, and the remaining writes to them."""
 
     writes: int
     overwrites: int
@@ -227,7 +227,7 @@ class _Walk:
         return sum(self.left.get((kind, action, space), 0) for kind in self.members)
 
     def _least(self, space: str) -> int:
-        """Objects that must be made, so that there is one for each delete and one to read."""
+        """The number of objects to create, so that each delete has one and one remains to read."""
         return sum(
             self.left.get((kind, "DELETE", space), 0)
             + (self.left.get((kind, "READ", space), 0) > 0)
@@ -248,7 +248,7 @@ class _Walk:
 
     @property
     def missed(self) -> int:
-        """How many overwrites, and actions, could not be placed."""
+        """The number of overwrites and actions that could not be placed."""
         return sum(abs(space.overwrites) for space in self.spaces.values()) + sum(
             self.left.values()
         )
@@ -268,7 +268,7 @@ class _Walk:
         if action == "READ":
             return objects > 0
         if action == "DELETE":
-            # One is left to those that read, and to those that write over it.
+            # One object remains for reads and for overwrites.
             left = self.left.get((kind, "READ", space), 0) or self.spaces[space].overwrites
             return objects > (1 if left else 0)
         return True
@@ -315,9 +315,10 @@ class _Walk:
         return UserStep("SHARE", "inbox", user, name, self._content(), tuple(holders))
 
     def _name_held(self, others: Sequence[int], count: int, wanted: int) -> tuple[str, list[int]]:
-        """Return an object that so many of the others have, and those; a new one if there is none.
+        """Return an object held by the wanted number of others, and those; a new one if there is
+        none.
 
-        The nearest of some that are looked at is taken.
+        Of several examined objects the closest is used.
         """
         best: tuple[int, str, list[int]] | None = None
         looked = self.chance.sample(self.shared, min(len(self.shared), NAMES_LOOKED_AT))
