@@ -134,12 +134,12 @@ def test_arms_that_differ_by_the_margin_are_called_equivalent_at_most_one_time_i
     wrongly, rightly, repeats = 0, 0, 1_000
     for _ in range(repeats):
         a = generator.lognormal(0, 0.02, 10)
-        wrongly += statistics.equivalence(
-            a, 1.03 * generator.lognormal(0, 0.02, 10), is_paired=False
-        ).is_equivalent
-        rightly += statistics.equivalence(
-            a, generator.lognormal(0, 0.02, 10), is_paired=False
-        ).is_equivalent
+        wrongly += statistics.are_equivalent(
+            a, 1.03 * generator.lognormal(0, 0.02, 10), is_paired=False, margin=0.03
+        )
+        rightly += statistics.are_equivalent(
+            a, generator.lognormal(0, 0.02, 10), is_paired=False, margin=0.03
+        )
     assert wrongly / repeats == pytest.approx(0.05, abs=0.02)
     assert rightly / repeats > 0.8
 

@@ -74,10 +74,10 @@ def limit_named(result: dict[str, Any]) -> str:
         reread_bytes=result["reread_bytes"],
     )
     use = QueryUse(
-        seconds=seconds, cpu_s=result["cpu_ns"] / 1e9, read_bytes=result["read_bytes"], threads=2,
+        cpu_s=result["cpu_ns"] / 1e9, read_bytes=result["read_bytes"], threads=2,
         failures={}, messages=(), bounds=(), memory=memory,
     )  # fmt: skip
-    return limit_of(use)[0]
+    return limit_of(use, seconds)[0]
 
 
 def test_pages_that_do_not_fit_are_memory_and_pages_that_do_are_not(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def record() -> Record:
 
 
 def totals(requests: Rows) -> Mapping[str, Cell]:
-    cells = summarise_totals(list(read_parts(record(), requests)), {})
+    cells = summarise_totals(list(read_parts(record(), requests)), {}, by_round=True)
     return {cell.operation: cell for cell in cells}
 
 

@@ -8,8 +8,7 @@ from loadstone import units
 from loadstone.analysis.accounts import claims, comparison
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.judgements.standing import Standing, worst_of
-from loadstone.report.compared_words import compared_note, compared_words
-from loadstone.report.result_words import MARKS
+from loadstone.report.result_words import MARKS, compared_note, compared_words
 from tests.unit.test_compare import arm, only, rates
 
 

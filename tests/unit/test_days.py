@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.analysis.statistics.days import DAY_NS, days_of, interval_over_days
+from loadstone.analysis.statistics.mean import DAY_NS, days_of, interval_over_days
 from loadstone.analysis.statistics.ratios import mean_interval
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign

@@ -94,26 +94,30 @@ def test_the_geometric_mean_ratio_turns_round_with_its_arms() -> None:
 
 
 def test_equivalence_is_the_one_of_statsmodels() -> None:
-    # statsmodels 0.15: ttost_paired and ttost_ind(usevar="unequal") on logarithms, ± ln 1.03.
+    # statsmodels 0.15: ttost_paired and ttost_ind(usevar="unequal") on logarithms, ± ln 1.03, have
+    # p = 5.99e-06 and 0.0104.
     a = [1003.0, 1041, 987, 1012, 995, 1020, 1008, 1031]
     b = [1001.0, 1052, 980, 1020, 1003, 1015, 1012, 1040]
-    paired = statistics.equivalence(a, b, is_paired=True)
-    unpaired = statistics.equivalence(a, b, is_paired=False)
-    assert paired.p == pytest.approx(5.9901608709e-06, rel=1e-8)
-    assert unpaired.p == pytest.approx(0.0103509559, rel=1e-8)
-    assert paired.is_equivalent
-    assert unpaired.is_equivalent
-    assert not statistics.equivalence(a, [1.04 * x for x in b], is_paired=True).is_equivalent
+    for is_paired in (True, False):
+        assert statistics.are_equivalent(a, b, is_paired=is_paired, margin=0.03)
+    far = [1.04 * x for x in b]
+    assert not statistics.are_equivalent(a, far, is_paired=True, margin=0.03)
 
 
-def test_equivalence_means_that_the_ninety_percent_interval_lies_inside_the_margin() -> None:
+def test_equivalence_is_two_one_sided_tests_at_five_percent() -> None:
     generator = np.random.default_rng(8)
     outcomes = set()
     for _ in range(300):
         a, b = generator.lognormal(0, 0.03, 8), generator.lognormal(0.01, 0.03, 8)
-        result = statistics.equivalence(a, b, is_paired=False)
-        assert result.is_equivalent == (result.low > 1 / 1.03 and result.high < 1.03)
-        outcomes.add(result.is_equivalent)
+        p_values = [
+            stats.ttest_ind(
+                np.log(b) + shift, np.log(a), equal_var=False, alternative=alternative
+            ).pvalue
+            for shift, alternative in ((math.log(1.03), "greater"), (-math.log(1.03), "less"))
+        ]
+        is_equivalent = statistics.are_equivalent(a, b, is_paired=False, margin=0.03)
+        assert is_equivalent == (max(p_values) < 0.05)
+        outcomes.add(is_equivalent)
     assert outcomes == {True, False}
 
 

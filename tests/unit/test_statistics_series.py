@@ -136,25 +136,18 @@ def test_a_long_history_is_searched_in_windows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("levels", "kind", "steady_from"),
+    ("levels", "kind"),
     [
-        ([100, 100, 100, 100], "flat", 0),
-        ([60, 80, 100, 100], "warm-up", 100),
-        ([140, 100, 100, 100], "slowdown", 50),
-        ([100, 100, 100, 100, 60], "no steady state", None),
-        ([100, 60, 100, 100], "warm-up", 100),
+        ([100, 100, 100, 100], "flat"),
+        ([60, 80, 100, 100], "warm-up"),
+        ([140, 100, 100, 100], "slowdown"),
+        ([100, 100, 100, 100, 60], "no steady state"),
+        ([100, 60, 100, 100], "warm-up"),
     ],
 )
-def test_a_trial_is_classified_by_its_segments(
-    levels: list[int], kind: str, steady_from: int | None
-) -> None:
+def test_a_trial_is_classified_by_its_segments(levels: list[int], kind: str) -> None:
     x = np.concatenate([level + noise(50, 11 + i) for i, level in enumerate(levels)])
-    classified = change_points.classify(x)
-    assert classified.kind == kind
-    if steady_from is None:
-        assert classified.steady_from is None
-    else:
-        assert classified.steady_from == pytest.approx(steady_from, abs=2)
+    assert change_points.classify(x) == kind
 
 
 def test_the_drift_of_a_straight_line_is_its_change_over_the_window() -> None:
@@ -164,25 +157,20 @@ def test_the_drift_of_a_straight_line_is_its_change_over_the_window() -> None:
 
 def test_ls1_says_what_did_not_hold() -> None:
     ramp = np.linspace(500, 1000, 300)
-    verdict = steadiness.ls1(ramp, round_s=60, seed=1)
-    assert not verdict.is_steady
-    assert any("rounds differ" in failure for failure in verdict.failures)
-    assert any("drift" in failure for failure in verdict.failures)
+    failures = steadiness.ls1(ramp, round_s=60, seed=1)
+    assert any("rounds differ" in failure for failure in failures)
+    assert any("drift" in failure and "±10%" in failure for failure in failures)
     step = np.concatenate([np.full(150, 1000.0), np.full(150, 1060.0)]) + noise(300, 3)
-    verdict = steadiness.ls1(step, round_s=60, seed=1)
-    assert not verdict.is_steady
-    steady = steadiness.ls1(1000 + noise(300, 3), round_s=60, seed=1)
-    assert steady.is_steady
-    for fact in ("±10%", "5 rounds", "300 s"):
-        assert fact in str(steady)
+    assert steadiness.ls1(step, round_s=60, seed=1)
+    assert not steadiness.ls1(1000 + noise(300, 3), round_s=60, seed=1)
 
 
 def test_a_rate_that_never_changes_is_steady() -> None:
-    assert steadiness.ls1(np.full(300, 1000.0), round_s=60, seed=1).is_steady
+    assert not steadiness.ls1(np.full(300, 1000.0), round_s=60, seed=1)
 
 
 def test_a_stopped_target_is_not_steady() -> None:
-    assert not steadiness.ls1(np.zeros(300), round_s=60, seed=1).is_steady
+    assert steadiness.ls1(np.zeros(300), round_s=60, seed=1)
 
 
 def test_little_s_law_is_the_ratio_of_rate_and_time_to_the_clients() -> None:

@@ -188,10 +188,11 @@ def test_the_percentile_curve_goes_through_the_percentiles(folder):
     times = Histogram()
     times.add(histogram(5e6, 4000, seed=3))
     cell = one_cell(folder, [row(0, 4000, times=times.encode())])
-    for point in cell.headline.curve:
-        wanted = times.quantile(point.quantile) if point.quantile else times.min
-        assert point.value_ns == pytest.approx(wanted, rel=1e-3)
-    assert 4000 * (1 - cell.headline.curve[-1].quantile) >= 10
+    shares = cell.headline.curve_shares
+    for share, value_ns in zip(shares, cell.headline.curve_ns, strict=True):
+        wanted = times.quantile(share) if share else times.min
+        assert value_ns == pytest.approx(wanted, rel=1e-3)
+    assert 4000 * (1 - shares[-1]) >= 10
 
 
 def test_the_spread_is_the_standard_deviation_of_whole_seconds(folder):

@@ -4,7 +4,7 @@
 from a Run alone, so that all of them can be made again from the run folder at any time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,9 @@ from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.cell import in_order
 from loadstone.analysis.cells.fidelity import Fidelity, read_fidelity
 from loadstone.analysis.cells.little import little_of
+from loadstone.analysis.grouping import grouped_pairs
 from loadstone.analysis.instrument import resources
-from loadstone.analysis.judgements.finding import Finding
+from loadstone.analysis.judgements.finding import Finding, by_severity
 from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.judgements.labels import error_sentences
 from loadstone.analysis.judgements.object_counts import ObjectCounts
@@ -33,6 +34,7 @@ from loadstone.analysis.limits.searches import CapacitySearch, read_searches
 from loadstone.analysis.measured.reading import Measured, read_tables
 from loadstone.analysis.measured.trial_facts import TrialFacts, facts_of
 from loadstone.analysis.standards import linter
+from loadstone.analysis.standards.linter import MistakeResult, Outcome
 from loadstone.analysis.statistics.repetitions import advise
 from loadstone.campaign.planning.query_plan import QUERIES
 from loadstone.campaign.planning.trial import kind_of
@@ -42,11 +44,6 @@ from loadstone.results.record import Run
 
 if TYPE_CHECKING:
     from loadstone.analysis.cells.queries import QueryResults
-from collections.abc import Iterable
-
-from loadstone.analysis.grouping import grouped_pairs
-from loadstone.analysis.judgements.finding import by_severity
-from loadstone.analysis.standards.linter import MistakeResult, Outcome
 
 __all__ = ["Findings", "TrialFacts", "analyse"]
 
@@ -81,7 +78,7 @@ class Findings:
     hooks: tuple[HookEntry, ...] = ()
     client: str = "the client"
     exporters: ExporterSeries = field(default_factory=ExporterSeries)
-    mistakes: tuple[linter.MistakeResult, ...] = ()
+    mistakes: tuple[MistakeResult, ...] = ()
     queries: "QueryResults | None" = None
     actions: tuple[ActionCell, ...] = ()
     action_groups: tuple[ActionCell, ...] = ()

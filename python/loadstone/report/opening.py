@@ -33,7 +33,6 @@ class Opening:
 
 
 def opening(run: Run, findings: Findings) -> Opening:
-    """Return the opening of a report on one run."""
     answer = answer_of(findings)
     scripts = answer_of_scripts(findings, answer) if findings.actions else None
     return Opening(
@@ -105,7 +104,6 @@ def _when(run: Run, findings: Findings) -> str:
 
 
 def _moment(text: object) -> str:
-    """Return a moment to the second."""
     if not text:
         return ""
     try:

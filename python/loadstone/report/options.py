@@ -1,8 +1,8 @@
 """How a report is to look: what a reader may choose, and nothing that changes a number."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
@@ -12,19 +12,9 @@ if TYPE_CHECKING:
 Spread = Literal["seconds", "trials"]
 Megabyte = Literal["MB", "MiB"]
 
-
-class RenderTables(Protocol):
-    """What tables in a layout of their own are made by."""
-
-    def __call__(self, findings: "Findings", options: "Options") -> str:
-        """Return the tables as text."""
-
-
-class ChartData(Protocol):
-    """What the charts of a layout are drawn from."""
-
-    def __call__(self, run: "Run", findings: "Findings", options: "Options") -> dict[str, Any]:
-        """Return the data of all charts."""
+RenderTables = Callable[["Findings", "Options"], str]
+ChartData = Callable[["Run", "Findings", "Options"], dict[str, Any]]
+"""What a layout's own charts are drawn from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,13 @@ import math
 from collections.abc import Iterable, Sequence
 
 from loadstone import units
+from loadstone.analysis.accounts.account import ACTION_RATE, RATE, SECONDS, is_lower_better
+from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.standing import Standing, reason_words
 from loadstone.analysis.limits.cell_verdicts import NO_SUCH_LABEL
+from loadstone.analysis.naming import metric_value
 from loadstone.analysis.rules import label_words
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN, Mean
@@ -179,3 +182,22 @@ def _evidence(evidence: Evidence) -> str:
 
 def _shown(value: float | str) -> str:
     return value if isinstance(value, str) else units.format_number(float(value))
+
+
+def compared_words(compared: Comparison, case: CaseComparison) -> tuple[str, str]:
+    """Return the means of both sides, each rate with its mark."""
+    is_rate = not is_lower_better(compared.metric)
+    # The heading has the unit of these.
+    is_plain = compared.metric in (RATE, ACTION_RATE, SECONDS)
+    a, b = (
+        (MARKS[standing] if is_rate else "")
+        + (units.format_number(mean) if is_plain else metric_value(mean, compared.metric))
+        for standing, mean in zip(case.standings, (case.a, case.b), strict=True)
+    )
+    return a, b
+
+
+def compared_note(compared: Comparison, cases: Sequence[CaseComparison]) -> str:
+    """Return the meaning of these marks, if there are some."""
+    marked = () if is_lower_better(compared.metric) else cases
+    return marks_note(standing for case in marked for standing in case.standings)

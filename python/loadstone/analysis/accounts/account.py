@@ -97,7 +97,6 @@ class Measurement:
 
     @property
     def case_over_rounds(self) -> Case:
-        """The case without its round."""
         return (
             ("workload", self.workload),
             ("operation", self.operation),

@@ -34,7 +34,6 @@ class CaseMean:
 
     @cached_property
     def mean(self) -> Mean:
-        """The mean of the repetitions."""
         return mean_of(self.values, [member.started_unix_ns for member in self.members])
 
     @property

@@ -260,7 +260,6 @@ def _named(case: CaseComparison) -> list[tuple[str, Parameter]]:
 
 
 def unit_of_metric(metric: str) -> str:
-    """Return the unit of a metric."""
     if metric == SECONDS:
         return "s"
     known = {"requests_per_s": "requests/s", "bytes_per_s": "bytes/s", "actions_per_s": "actions/s"}

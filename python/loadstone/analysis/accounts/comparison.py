@@ -14,11 +14,10 @@ from typing import Literal
 from loadstone.analysis.accounts.account import Account, Measurement, Parameter, is_lower_better
 from loadstone.analysis.accounts.in_turns import arms_of, ratio_of
 from loadstone.analysis.grouping import grouped
-from loadstone.analysis.judgements.standing import Standing, may_be_compared
+from loadstone.analysis.judgements.standing import Standing, may_be_compared, worst_of
 from loadstone.analysis.statistics import ratios as statistics
 from loadstone.analysis.statistics import significance
-from loadstone.analysis.statistics.days import Arms
-from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN
+from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN, Arms
 from loadstone.documents.card import CardAnswer
 from loadstone.errors import InputError
 
@@ -301,7 +300,7 @@ def compare(
         _compare_case(
             cells_a[key],
             cells_b[key],
-            floor=floor_of(floors, cells_a[key][0]),
+            floor=floors.get(cells_a[key][0].case_over_rounds, floors.get(None)),
             seed=seed,
             is_one_run=is_one_run,
             target=None if _are_arms(a, b) else cells_a[key][0].target,
@@ -438,9 +437,9 @@ def _compare_case(
 
 def _standing_of(measurements: Sequence[Measurement]) -> tuple[Standing, tuple[str, ...]]:
     """Return the worst standing of a case's trials, and its reasons."""
-    worst = max(measurements, key=lambda m: WORST_LAST.index(m.standing))
-    reasons = (name for m in measurements if m.standing == worst.standing for name in m.reasons)
-    return worst.standing, tuple(dict.fromkeys(reasons))
+    worst = worst_of(measurement.standing for measurement in measurements)
+    reasons = (name for m in measurements if m.standing == worst for name in m.reasons)
+    return worst, tuple(dict.fromkeys(reasons))
 
 
 def _is_usable(a: Sequence[Measurement], b: Sequence[Measurement]) -> bool:
@@ -481,11 +480,9 @@ def _verdict(
         is_less = case.ratio.ratio < 1
         return "faster" if is_less == is_lower_better(metric) else "slower"
     arms = arms_of(a, b, is_one_run=case.ratio.is_paired)
-    equal = statistics.equivalence(arms.a, arms.b, is_paired=arms.is_paired, margin=MARGIN)
-    return "equivalent" if equal.is_equivalent else "not resolved"
+    are_equal = statistics.are_equivalent(arms.a, arms.b, is_paired=arms.is_paired, margin=MARGIN)
+    return "equivalent" if are_equal else "not resolved"
 
-
-WORST_LAST: Sequence[Standing] = ("valid", "bound", "void")
 
 Cells = dict[object, list[Measurement]]
 """The trials of each case of one arm."""
@@ -549,8 +546,3 @@ def noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float
     if floors:
         floors[None] = max(floors.values())
     return floors
-
-
-def floor_of(floors: Mapping[object, float], measurement: Measurement) -> float | None:
-    """Return the noise floor of a measurement's case, or the largest one."""
-    return floors.get(measurement.case_over_rounds, floors.get(None))

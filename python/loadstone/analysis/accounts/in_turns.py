@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from loadstone.analysis.accounts.account import Measurement
 from loadstone.analysis.accounts.level import levels_of
-from loadstone.analysis.statistics.days import Arms, shared_days
+from loadstone.analysis.statistics.mean import Arms, shared_days
 from loadstone.analysis.statistics.ratios import Ratio
 
 

@@ -100,7 +100,8 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     sentences = [
         # Where there is no best, the main sentence says of all why they may not be used.
         *(
-            _failed_sentence(target)
+            # What was measured beside a busy host has not failed.
+            f"{target.target} {'has' if target.reason == NO_RESULT else 'failed:'} {target.reason}."
             for target in failed
             if best is not None or target.reason != NO_RESULT
         ),
@@ -135,11 +136,6 @@ def _speed(result: Result, *, is_data: bool) -> float:
 
 def _load_words(curve: Curve, result: Result) -> str:
     return describe_parameter(curve.load, result.parameters.get(curve.load))
-
-
-def _failed_sentence(target: FailedTarget) -> str:
-    # What was measured beside a busy host has not failed.
-    return f"{target.target} {'has' if target.reason == NO_RESULT else 'failed:'} {target.reason}."
 
 
 def _main_operation(usable: Sequence[Result], results: Sequence[Result]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from loadstone.analysis.cells.cell import Cell, in_order
-from loadstone.analysis.cells.summary import summarise_over_rounds, summarise_totals
+from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.grouping import grouped
 from loadstone.analysis.measured.part import SECOND_NS, Encoded, Part, read_parts
 from loadstone.analysis.measured.rows import Column, Rows, values_of
@@ -52,8 +52,8 @@ class ActionCell:
 
     The rates of `cell` are over the time of its turn, since nothing else runs while users are made
     or audited (`OUT_OF_LINE`); in records without times of turns, over the measured time.
-    `cell.objects` are the requests of good actions. `encryption`, `wrapping`, `hashing` and `paths`
-    are times of the good actions that spent any. `space` and `user_type` narrow down the actions.
+    `cell.objects` are the requests of good actions. `cryptography` are times of the good actions
+    that spent any, by kind. `space` and `user_type` narrow down the actions.
     """
 
     action: str
@@ -61,10 +61,7 @@ class ActionCell:
     user_type: str | None
     cell: "Result"
     span_s: float | None
-    encryption: Latency | None
-    wrapping: Latency | None
-    hashing: Latency | None
-    paths: Latency | None
+    cryptography: Mapping[str, Latency | None]
 
     @property
     def completed(self) -> Mean | None:
@@ -89,9 +86,7 @@ class ActionCell:
         service = self.cell.service
         if self.span_s is None or service is None:
             return None
-        spent = (self.encryption, self.wrapping, self.hashing, self.paths)
-        spent_ns = sum(_total_ns(histogram) for histogram in spent)
-        return spent_ns / _total_ns(service)
+        return sum(map(_total_ns, self.cryptography.values())) / _total_ns(service)
 
     @property
     def busy_per_s(self) -> float | None:
@@ -101,7 +96,6 @@ class ActionCell:
 
     @property
     def requests_per_action(self) -> float | None:
-        """The requests per good action."""
         return self.cell.objects / self.cell.good if self.cell.good else None
 
 
@@ -215,8 +209,7 @@ def summarise_actions(
     Actions before and after all others come last.
     """
     of_trial = grouped(parts, lambda part: (part.record.id, part.operation))
-    summarise = summarise_totals if by_round else summarise_over_rounds
-    summarised = in_order(summarise(parts, {}), targets)
+    summarised = in_order(summarise_totals(parts, {}, by_round=by_round), targets)
     places = {
         target: place for place, target in enumerate(dict.fromkeys(c.target for c in summarised))
     }
@@ -237,9 +230,6 @@ def _action(
 ) -> ActionCell:
     spans = [part.span_ns for part in parts if part.good]
     known = [span for span in spans if span is not None]
-    encryption, wrapping, hashing, paths = (
-        latency(merge(part.cryptography[kind] for part in parts)) for kind in CRYPTOGRAPHY
-    )
     span_s = sum(known) / SECOND_NS if known and len(known) == len(spans) else None
     group = Group.read(cell.operation)
     named = replace(cell, operation=group.action)
@@ -249,10 +239,9 @@ def _action(
         user_type=group.user_type,
         cell=judge(_by_turns(named, parts)),
         span_s=span_s,
-        encryption=encryption,
-        wrapping=wrapping,
-        hashing=hashing,
-        paths=paths,
+        cryptography={
+            kind: latency(merge(part.cryptography[kind] for part in parts)) for kind in CRYPTOGRAPHY
+        },
     )
 
 

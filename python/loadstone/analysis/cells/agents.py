@@ -14,25 +14,22 @@ from loadstone.documents.outcomes import NO_FAILURES
 from loadstone.results.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentCell:
-    """What one agent did of a cell: a client host, or who signs with one profile's keys.
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What was counted and timed of one operation.
 
-    `requests_per_s` is its share of the cell's rate, by good requests, and `bytes_per_s` by bytes:
-    work at the edges of the window is only known of all agents together.
+    `requests` are all, `good` those that make the rates, and `errors` the others by kind, including
+    those for unwritten objects and lost races.
     """
 
-    agent: str
-    trials: tuple[str, ...]
     operation: str
+    trials: tuple[str, ...]
     requests: int
     good: int
     objects: int
     bytes: int
     errors: Mapping[str, int]
     duration_s: float
-    requests_per_s: float
-    bytes_per_s: float
     response: Latency | None
     service: Latency | None
     first_byte: Latency | None
@@ -47,6 +44,19 @@ class AgentCell:
     def headline(self) -> Latency | None:
         """The latency that is shown first: response time, or else service time."""
         return self.response or self.service
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentCell(Counts):
+    """What one agent did of a cell: a client host, or who signs with one profile's keys.
+
+    `requests_per_s` is its share of the cell's rate, by good requests, and `bytes_per_s` by bytes:
+    work at the edges of the window is only known of all agents together.
+    """
+
+    agent: str
+    requests_per_s: float
+    bytes_per_s: float
 
 
 def read_agents(record: Record, intervals: Rows) -> tuple[AgentCell, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from loadstone.analysis.cells.agents import AgentCell
+from loadstone.analysis.cells.agents import AgentCell, Counts
 from loadstone.analysis.instrument.headroom import Jitter
 from loadstone.analysis.instrument.own_ceiling import CeilingShare
 from loadstone.analysis.naming import describe_parameters
@@ -16,7 +16,7 @@ from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.campaign.parameters import whole_parameter
 from loadstone.campaign.schema.target import SYSTEM
-from loadstone.documents.outcomes import LOST_RACE, NO_FAILURES, UNWRITTEN
+from loadstone.documents.outcomes import LOST_RACE, UNWRITTEN
 from loadstone.documents.trial import LoadDocument
 from loadstone.results.record import FAILURES_NOT_STATED
 
@@ -58,12 +58,11 @@ class Client:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Cell(Counts):
     """One operation of one case over all its trials, in one round and iteration or in all.
 
-    `requests` counts all requests, `good` those that make the rates, and `errors` the others by
-    kind, the most frequent first, including those for unwritten objects and lost races. `round` and
-    `iteration` are None if several are added up. `first_done_s` is when the first client ran out of
+    The most frequent of `errors` comes first. `round` and `iteration` are None if several are added
+    up. `first_done_s` is when the first client ran out of
     work, `last_done_s` when the last request was done, from the start of measuring, in the slowest
     trial. `instrument` is the used share of the load generator's own ceiling, or `no_ceiling` the
     reason why that is unknown. `facts` are the parameters that belong to the target. `agents` is
@@ -73,27 +72,16 @@ class Cell:
     target: str
     workload: str
     phase: str
-    operation: str
     parameters: Mapping[str, object]
     facts: Mapping[str, object]
     round: int | None
     iteration: int | None
     iterations: int
     load: LoadDocument
-    trials: tuple[str, ...]
-    requests: int
-    good: int
-    objects: int
-    bytes: int
-    errors: Mapping[str, int]
-    duration_s: float
     spread_of_seconds: Deviation | None
     trial_rates: tuple[TrialRate, ...]
     first_done_s: float | None
     last_done_s: float | None
-    response: Latency | None
-    service: Latency | None
-    first_byte: Latency | None
     lag: Latency | None
     part: Latency | None
     parts_failed: int
@@ -104,12 +92,6 @@ class Cell:
     no_ceiling: str
     labels: tuple[str, ...]
     agents: tuple[AgentCell, ...]
-
-    @property
-    def failed(self) -> int:
-        """The failed requests."""
-        others = sum(self.errors.get(outcome, 0) for outcome in NO_FAILURES)
-        return self.requests - self.good - others
 
     @property
     def failed_if_stated(self) -> int | None:
@@ -202,11 +184,6 @@ class Cell:
     def pooled_bytes_per_s(self) -> float:
         """Payload bytes of all trials over their measured time."""
         return self.bytes / self.duration_s
-
-    @property
-    def headline(self) -> Latency | None:
-        """The latency that is shown first: response time, or else service time."""
-        return self.response or self.service
 
 
 def system_of(target: str, facts: Mapping[str, object]) -> str:

@@ -3,11 +3,12 @@
 A replay without times only keeps the order of each session.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.grouping import grouped
 from loadstone.analysis.measured.part import SECOND_NS, Part
+from loadstone.analysis.measured.trial_case import OfTrial, case_of
 from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge
 from loadstone.documents.manifest import ScriptOrigin
 from loadstone.results.record import Run
@@ -16,19 +17,13 @@ NO_TIMEOUTS = Timeouts(count=0, requests=0, timeout_ns=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fidelity:
+class Fidelity(OfTrial):
     """The fidelity of one trial to its script.
 
     `recorded_s` is when the last action was due, `lateness` that of good actions; both and `speed`
     are None without times. `origin` is None if the script is not from a trace.
     """
 
-    trial: str
-    target: str
-    workload: str
-    phase: str
-    parameters: Mapping[str, object]
-    round: int
     script: str
     speed: float | None
     actions_planned: int
@@ -60,12 +55,7 @@ def _of_trial(parts: Sequence[Part], sha256: str, origin: ScriptOrigin | None) -
     speed = script.get("speed")
     good = sum(part.good for part in parts)
     return Fidelity(
-        trial=parts[0].record.id,
-        target=trial["case"]["target"],
-        workload=trial["case"]["workload"],
-        phase=trial["phase"],
-        parameters=trial["case"]["parameters"],
-        round=trial["round"],
+        **case_of(trial),
         script=sha256,
         speed=speed,
         actions_planned=script.get("actions") or 0,

@@ -1,20 +1,24 @@
 """Queries on tables: the time of each query on each arm."""
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 from loadstone.analysis.cells.query_limits import (
-    UNKNOWN_MEMORY,
     QueryBound,
     QueryMemory,
     QueryUse,
     bounds_of_targets,
     limit_of,
 )
-from loadstone.analysis.cells.query_streams import ArmKey, StreamRuns, stream_runs
+from loadstone.analysis.cells.query_streams import (
+    ArmKey,
+    StreamRuns,
+    median_of,
+    stream_runs,
+    whole_median_of,
+)
 from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.standing import Standing, worst_of
 from loadstone.analysis.statistics.mean import Mean, mean_of
@@ -25,27 +29,18 @@ from loadstone.results.record import Record, Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryTimes:
+class QueryTimes(QueryUse):
     """One query on one arm: seconds of right answers by block; other runs are `failures`.
 
-    `starts_ns` are the starts of these runs, if recorded. CPU seconds and bytes read from the
-    storage are medians over these runs; bytes are None if they could not be counted. `threads` is
-    the limit of the engine, or the host's cores. `bounds` are measured limits of the target.
+    `starts_ns` are the starts of these runs, if recorded.
     """
 
     query: str
     arm: ArmKey
     by_block: Mapping[int, float]
     starts_ns: Mapping[int, int | None]
-    cpu_s: float | None
-    read_bytes: int | None
     rows: int | None
     is_compared: bool
-    failures: Mapping[str, int]
-    messages: tuple[str, ...]
-    threads: int | None
-    bounds: tuple[QueryBound, ...] = ()
-    memory: QueryMemory = UNKNOWN_MEMORY
     standing: Standing = "valid"
 
     @property
@@ -62,33 +57,17 @@ class QueryTimes:
 
     @property
     def mean_s(self) -> float | None:
-        """The mean time."""
         return self.time.value if self.time is not None else None
 
     @property
     def limit(self) -> str:
         """What limited the query, if known."""
-        return self._limit[0]
+        return limit_of(self, self.mean_s)[0]
 
     @property
     def evidence(self) -> str:
         """The evidence for the limit."""
-        return self._limit[1]
-
-    @property
-    def _limit(self) -> tuple[str, str]:
-        return limit_of(
-            QueryUse(
-                seconds=self.mean_s,
-                cpu_s=self.cpu_s,
-                read_bytes=self.read_bytes,
-                threads=self.threads,
-                failures=self.failures,
-                messages=self.messages,
-                bounds=self.bounds,
-                memory=self.memory,
-            )
-        )
+        return limit_of(self, self.mean_s)[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +107,10 @@ class QueryArm:
 
     @property
     def geometric_mean_s(self) -> float | None:
-        """The geometric mean of the means."""
         return geometric_mean(self.means_s) if self.is_whole else None
 
     @property
     def slowest(self) -> QueryTimes | None:
-        """The slowest query."""
         answered = [query for query in self.queries if query.mean_s is not None]
         return max(answered, key=lambda query: query.mean_s or 0.0) if answered else None
 
@@ -206,7 +183,9 @@ def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | 
                     _times(name, arm, of_query, bounds.get(arm.target, ())),
                     standing=worst_of(standings.get(record.id, "valid") for record in of_query),
                 )
-                for name, of_query in sorted(grouped(of_arm, _query).items())
+                for name, of_query in sorted(
+                    grouped(of_arm, lambda record: str(record.trial["queries"]["query"])).items()
+                )
             ),
         )
         for arm, of_arm in groups.items()
@@ -231,10 +210,6 @@ def ratio_of(query_arm: QueryArm, other: QueryArm) -> Ratio | None:
     if len(known) < 2:
         return None
     return paired_ratio([a for a, _ in known], [b for _, b in known])
-
-
-def _query(record: Record) -> str:
-    return str(record.trial["queries"]["query"])
 
 
 def _place(order: Sequence[str], name: str) -> int:
@@ -263,7 +238,7 @@ def _times(
 ) -> QueryTimes:
     by_block: dict[int, float] = {}
     starts_ns: dict[int, int | None] = {}
-    cpu_s: list[float] = []
+    cpu_s: list[float | None] = []
     read: list[int | None] = []
     rows: list[int] = []
     failures: dict[str, int] = {}
@@ -284,8 +259,8 @@ def _times(
             continue
         by_block[record.trial["block"]] = measured["time_ns"] / 1e9
         starts_ns[record.trial["block"]] = record.summary.get("started_unix_ns")
-        if (cpu_ns := measured.get("cpu_ns", 0)) is not None:
-            cpu_s.append(cpu_ns / 1e9)
+        cpu_ns = measured.get("cpu_ns", 0)
+        cpu_s.append(None if cpu_ns is None else cpu_ns / 1e9)
         read.append(_read(measured))
         rows.append(measured.get("rows", 0))
         query_summaries.append(measured)
@@ -295,8 +270,8 @@ def _times(
         arm=arm,
         by_block=by_block,
         starts_ns=starts_ns,
-        cpu_s=statistics.median(cpu_s) if cpu_s else None,
-        read_bytes=_middle(read),
+        cpu_s=median_of(cpu_s),
+        read_bytes=whole_median_of(read),
         rows=rows[0] if rows else None,
         is_compared=bool(compared) and all(compared),
         failures=failures,
@@ -309,17 +284,18 @@ def _times(
 
 def _memory(runs: Sequence[QuerySummary], allowed: int | None) -> QueryMemory:
     """Return the medians of what runs tell about memory; earlier builds recorded nothing."""
-    stalled = [
-        stall_ns / max(1, run["time_ns"])
+    stalled = (
+        None
+        if (stall_ns := run.get("memory_stall_ns")) is None
+        else stall_ns / max(1, run["time_ns"])
         for run in runs
-        if (stall_ns := run.get("memory_stall_ns")) is not None
-    ]
+    )
     return QueryMemory(
-        stalled=statistics.median(stalled) if stalled else None,
-        major_faults=_middle(run.get("major_faults") for run in runs),
-        peak_bytes=_middle(run.get("memory_peak_bytes") for run in runs),
-        spilled_bytes=_middle(run.get("spilled_bytes") for run in runs),
-        reread_bytes=_middle(run.get("reread_bytes") for run in runs),
+        stalled=median_of(stalled),
+        major_faults=whole_median_of(run.get("major_faults") for run in runs),
+        peak_bytes=whole_median_of(run.get("memory_peak_bytes") for run in runs),
+        spilled_bytes=whole_median_of(run.get("spilled_bytes") for run in runs),
+        reread_bytes=whole_median_of(run.get("reread_bytes") for run in runs),
         allowed_bytes=allowed,
     )
 
@@ -328,11 +304,6 @@ def _read(measured: QuerySummary) -> int | None:
     """Return the bytes that a run read from the storage; None if unknown."""
     read, received = measured.get("read_bytes", 0), measured.get("received_bytes", 0)
     return None if read is None or received is None else read + received
-
-
-def _middle(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return round(statistics.median(known)) if known else None
 
 
 def _load(record: Record) -> TablesLoad:

@@ -88,13 +88,10 @@ def _targets_over_a_network(run: Run) -> frozenset[str]:
         if record.trial["phase"] == LOAD
         and (
             record.summary.get("target_on_own_host") is False
-            or _plain_type(record.summary.get("filesystem")) in NETWORK_FILE_SYSTEMS
+            or (record.summary.get("filesystem") or "").removeprefix("fuse.").removesuffix("-fuse")
+            in NETWORK_FILE_SYSTEMS
         )
     )
-
-
-def _plain_type(file_system: str | None) -> str:
-    return (file_system or "").removeprefix("fuse.").removesuffix("-fuse")
 
 
 def _paths_to(run: Run, target: TargetSettings) -> Iterator[QueryBound]:
@@ -196,32 +193,36 @@ class QueryMemory:
 UNKNOWN_MEMORY = QueryMemory()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class QueryUse:
-    """The resources that a query used; `seconds` are None without an answer."""
+    """The resources that a query used, and what bounds them.
 
-    seconds: float | None
+    CPU seconds and bytes read from the storage are medians over its right runs; bytes are None if
+    they could not be counted. `threads` is the limit of the engine, or the host's cores. `bounds`
+    are measured limits of the target.
+    """
+
     cpu_s: float | None
     read_bytes: int | None
     threads: int | None
     failures: Mapping[str, int]
     messages: Sequence[str]
-    bounds: Sequence[QueryBound]
-    memory: QueryMemory
+    bounds: Sequence[QueryBound] = ()
+    memory: QueryMemory = UNKNOWN_MEMORY
 
 
-def limit_of(use: QueryUse) -> tuple[str, str]:
-    """Return the limit of a query and the evidence; empty if unknown."""
+def limit_of(use: QueryUse, seconds: float | None) -> tuple[str, str]:
+    """Return the limit of a query that took so long, and the evidence; empty if unknown."""
     if use.failures.get(OUT_OF_MEMORY):
         return "memory", next(iter(use.messages), "")
-    if not use.seconds:
+    if not seconds:
         return "", ""
     memory = use.memory
     if (memory.stalled or 0.0) >= STALLED:
         return "memory", memory.words()
     if use.cpu_s is None:
         return "", ""
-    busy = use.cpu_s / use.seconds
+    busy = use.cpu_s / seconds
     used = f"{busy:.2g} of {units.counted(use.threads or 1, 'processor')} busy"
     if use.threads and busy >= BUSY * use.threads:
         return "engine CPU", used
@@ -229,11 +230,11 @@ def limit_of(use: QueryUse) -> tuple[str, str]:
     needless = max(memory.spilled_bytes or 0, memory.reread_bytes or 0)
     if needless >= max(LEAST_BYTES, read_bytes / 2):
         return "memory", f"{used}, read {units.format_bytes(read_bytes)}, {memory.words()}"
-    return _limit_of_path(use, busy, used)
+    return _limit_of_path(use, seconds, busy, used)
 
 
-def _limit_of_path(use: QueryUse, busy: float, used: str) -> tuple[str, str]:
-    rate = (use.read_bytes or 0) / (use.seconds or 1)
+def _limit_of_path(use: QueryUse, seconds: float, busy: float, used: str) -> tuple[str, str]:
+    rate = (use.read_bytes or 0) / seconds
     bounds = [bound for bound in use.bounds if rate <= EXCEEDED * bound.bytes_per_s]
     slowest = min(bounds, key=lambda bound: bound.bytes_per_s, default=None)
     share = rate / slowest.bytes_per_s if slowest is not None else 0.0

@@ -1,7 +1,7 @@
 """Concurrent streams of queries: queries per hour, and failures."""
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -119,10 +119,11 @@ def stream_runs(arm: ArmKey, records: Sequence[Record]) -> StreamRuns:
         queries=sum(map(len, orders)),
         elapsed_s=elapsed,
         starts_ns=starts,
-        cpu_s=_middle(
-            cpu_ns / 1e9 for streams in summaries if (cpu_ns := streams.get("cpu_ns")) is not None
+        cpu_s=median_of(
+            None if (cpu_ns := streams.get("cpu_ns")) is None else cpu_ns / 1e9
+            for streams in summaries
         ),
-        read_bytes=_whole(_middle(_read(summaries))),
+        read_bytes=whole_median_of(map(_read, summaries)),
         mean_s={name: geometric_mean(seconds) for name, seconds in sorted(times.items())},
         right=right,
         asked=asked,
@@ -134,17 +135,18 @@ def stream_runs(arm: ArmKey, records: Sequence[Record]) -> StreamRuns:
     )
 
 
-def _read(streams_summaries: Iterable[StreamsSummary]) -> Iterator[float]:
-    for streams_summary in streams_summaries:
-        read, received = streams_summary.get("read_bytes"), streams_summary.get("received_bytes")
-        if read is not None and received is not None:
-            yield read + received
+def _read(measured: StreamsSummary) -> int | None:
+    read, received = measured.get("read_bytes"), measured.get("received_bytes")
+    return None if read is None or received is None else read + received
 
 
-def _middle(values: Iterable[float]) -> float | None:
-    known = list(values)
+def median_of(values: Iterable[float | None]) -> float | None:
+    """Return the median of known values."""
+    known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 
 
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
+def whole_median_of(values: Iterable[int | None]) -> int | None:
+    """Return the median of known counts, rounded."""
+    median = median_of(values)
+    return None if median is None else round(median)

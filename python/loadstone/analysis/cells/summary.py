@@ -53,24 +53,12 @@ def summarise(
     return tuple(cells), tuple(totals)
 
 
-def summarise_cases(
-    parts: Sequence[Part], peaks: Mapping[str, Peaks], totals: tuple[Cell, ...]
+def summarise_totals(
+    parts: Sequence[Part], peaks: Mapping[str, Peaks], *, by_round: bool
 ) -> tuple[Cell, ...]:
-    """Return the cells with all rounds added up; `totals` if there is one round."""
-    if len({total.round for total in totals}) < 2:
-        return totals
-    return summarise_over_rounds(parts, peaks)
-
-
-def summarise_over_rounds(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
-    """Return the cells with all rounds added up."""
-    groups = _groups(parts, each=False, by_round=False)
+    """Return the cells with all iterations added up, and all rounds unless `by_round`."""
+    groups = _groups(parts, each=False, by_round=by_round)
     return tuple(_cell(group, peaks, None) for group in groups)
-
-
-def summarise_totals(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
-    """Return the cells with all iterations added up."""
-    return tuple(_cell(group, peaks, None) for group in _groups(parts, each=False))
 
 
 def summarise_mixes(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
@@ -80,7 +68,7 @@ def summarise_mixes(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[
         lambda part: (part.record.id, part.iteration),
     )
     added = [_added_up(mix) for mix in mixes.values()]
-    return tuple(_cell(group, peaks, None) for group in _groups(added, each=False))
+    return summarise_totals(added, peaks, by_round=True)
 
 
 def _added_up(parts: Sequence[Part]) -> Part:

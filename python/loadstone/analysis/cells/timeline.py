@@ -5,13 +5,14 @@ percentile is read.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.grouping import added_up
 from loadstone.analysis.judgements.validity import may_print_quantile
 from loadstone.analysis.measured.part import operations_in
 from loadstone.analysis.measured.rows import Rows, values_of
+from loadstone.analysis.measured.trial_case import OfTrial, case_of
 from loadstone.analysis.statistics.latency import merge
 from loadstone.documents.mix import operations_of
 from loadstone.results.record import Record
@@ -30,7 +31,6 @@ class RatePoint:
     """The rates of good requests in one step; `elapsed_s` is its middle."""
 
     elapsed_s: float
-    stage: str
     requests_per_s: float
     bytes_per_s: float
 
@@ -40,7 +40,6 @@ class LatencyPoint:
     """The latencies of one step, if it has enough requests."""
 
     elapsed_s: float
-    stage: str
     p50_ns: int | None
     p99_ns: int | None
 
@@ -55,17 +54,10 @@ class ErrorPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
+class Timeline(OfTrial):
     """One operation of one trial over time."""
 
-    trial: str
-    target: str
-    workload: str
-    phase: str
     operation: str
-    parameters: Mapping[str, object]
-    round: int
-    block: int
     rate_step_s: int
     latency_step_s: int
     rates: tuple[RatePoint, ...]
@@ -82,7 +74,6 @@ def points_per_trial(records: Sequence[Record]) -> int:
 
 def read_timelines(record: Record, every: Rows, points: int) -> Iterable[Timeline]:
     """Return one trial over time, with at most about `points` points per operation."""
-    trial, case = record.trial, record.trial["case"]
     end_s = _end_s(record, every)
     for operation in operations_in(record, every):
         rows = every.where("operation", operation)
@@ -90,14 +81,8 @@ def read_timelines(record: Record, every: Rows, points: int) -> Iterable[Timelin
         step = step_s(end_s, points)
         latency_step = _latency_step_s(good, end_s, step)
         yield Timeline(
-            trial=trial["id"],
-            target=case["target"],
-            workload=case["workload"],
-            phase=trial["phase"],
+            **case_of(record.trial),
             operation=operation,
-            parameters=case["parameters"],
-            round=trial["round"],
-            block=trial["block"],
             rate_step_s=step,
             latency_step_s=latency_step,
             rates=tuple(_rates(rows, good, step, end_s)),
@@ -131,20 +116,16 @@ def _latency_step_s(good: Rows, end_s: float, step: int) -> int:
 def _rates(rows: Rows, good: Rows, step: int, end_s: float) -> Iterable[RatePoint]:
     requests = _by_step(good, "requests", step)
     sizes = _by_step(good, "bytes", step)
-    stages = _stages(good, step)
-    stage = ""
     # A step in which nothing ended well is a rate of zero: a stall must be seen, and an outage to
     # which the trial had come when it ended.
     steps = {second // step for second in rows["second"].tolist()}
     for index in range(min(steps, default=0), max(steps, default=-1) + 1):
-        stage = stages.get(index, stage)
         length = min(step, end_s - index * step)
         # A rest of a step says little, unless it is all there is.
         if length <= 0 or (length < step / 2 and len(steps) > 1):
             continue
         yield RatePoint(
             elapsed_s=index * step + length / 2,
-            stage=stage,
             requests_per_s=requests.get(index, 0) / length,
             bytes_per_s=sizes.get(index, 0) / length,
         )
@@ -152,17 +133,6 @@ def _rates(rows: Rows, good: Rows, step: int, end_s: float) -> Iterable[RatePoin
 
 def _by_step(rows: Rows, name: str, step: int) -> dict[int, int]:
     return added_up((second // step, count) for second, count in rows.sums("second", name).items())
-
-
-def _stages(rows: Rows, step: int) -> dict[int, str]:
-    """Return the stage of each step; of two, the one with more requests."""
-    counts: dict[int, dict[str, int]] = {}
-    for second, stage, requests in zip(
-        *(rows[name].tolist() for name in ("second", "stage", "requests")), strict=True
-    ):
-        of_step = counts.setdefault(second // step, {})
-        of_step[stage] = of_step.get(stage, 0) + requests
-    return {index: max(stages, key=lambda name: stages[name]) for index, stages in counts.items()}
 
 
 def _latencies(good: Rows, step: int, end_s: float) -> Iterable[LatencyPoint]:
@@ -175,7 +145,6 @@ def _latencies(good: Rows, step: int, end_s: float) -> Iterable[LatencyPoint]:
         value = next((time for time in times if time is not None), None)
         if value is not None:
             encoded.setdefault(second // step, []).append(value)
-    stages = _stages(good, step)
     for index, values in sorted(encoded.items()):
         merged = merge(values)
         is_rest = end_s - index * step < step / 2 and len(encoded) > 1
@@ -184,9 +153,7 @@ def _latencies(good: Rows, step: int, end_s: float) -> Iterable[LatencyPoint]:
         p50, p99 = (
             merged.quantile(q) if may_print_quantile(q, merged.count) else None for q in (0.5, 0.99)
         )
-        yield LatencyPoint(
-            elapsed_s=(index + 0.5) * step, stage=stages[index], p50_ns=p50, p99_ns=p99
-        )
+        yield LatencyPoint(elapsed_s=(index + 0.5) * step, p50_ns=p50, p99_ns=p99)
 
 
 def _errors(rows: Rows, step: int, end_s: float) -> Iterable[ErrorPoint]:

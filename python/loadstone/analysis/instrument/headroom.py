@@ -62,7 +62,6 @@ class Calibrated:
 
 
 def read_calibration(manifest: Manifest) -> Calibrated:
-    """Return the calibration in a manifest."""
     facts = manifest.get("host") or {}
     if manifest.get("imported"):
         return Calibrated(calibration=None, absent="", conditions=conditions_of(facts))

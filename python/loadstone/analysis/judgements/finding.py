@@ -49,12 +49,10 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """Its severity."""
         return self.weight or self.definition.severity
 
     @property
     def effect(self) -> Effect:
-        """Its effect on the number."""
         return self.definition.effect
 
     @property
@@ -64,7 +62,6 @@ class Finding:
 
     @property
     def do(self) -> str:
-        """What to do about it."""
         return self.todo or self.definition.do
 
     @property
@@ -74,7 +71,6 @@ class Finding:
 
     @property
     def definition(self) -> Rule:
-        """The rule itself."""
         return self.row or find_rule(self.rule)
 
 

@@ -14,8 +14,8 @@ from loadstone.analysis.cells.cell import Cell, in_order
 from loadstone.analysis.cells.summary import (
     ALL_OPERATIONS,
     summarise,
-    summarise_cases,
     summarise_mixes,
+    summarise_totals,
 )
 from loadstone.analysis.grouping import grouped_pairs
 from loadstone.analysis.judgements.finding import Finding
@@ -90,14 +90,7 @@ def judge_measured(
         tried.setdefault(key, []).extend(tried_of_cell)
     known = (*ceilings_of_run(run), *ceilings)
     verdicts = decide_cells(
-        known,
-        parts,
-        measured.flags,
-        null_rates,
-        cells=rounds,
-        servers=measured.servers,
-        uses=measured.uses,
-        tried=tried,
+        rounds, parts, measured, ceilings=known, null_rates=null_rates or {}, tried=tried
     )
     examples = {part.record.id: part.record for part in parts}
     judged_rounds = tuple(judged(cell, verdict, examples) for cell, verdict in verdicts)
@@ -106,8 +99,11 @@ def judge_measured(
     def as_results(cells: Iterable[Cell]) -> tuple[Result, ...]:
         return tuple(judged(cell, _verdict_of(cell, by_trial), examples) for cell in cells)
 
-    cases = summarise_cases(usable_parts(parts, judged_rounds), measured.peaks, rounds)
-    results = judged_rounds if cases is rounds else as_results(in_order(cases, targets))
+    results = judged_rounds
+    if len({cell.round for cell in rounds}) > 1:
+        usable = usable_parts(parts, judged_rounds)
+        cases = summarise_totals(usable, measured.peaks, by_round=False)
+        results = as_results(in_order(cases, targets))
     actions = _actions(measured, spoiled, targets, by_trial)
     account = replace(account_of(run, results, actions.cases), ceilings=known)
     return Judgement(

@@ -78,7 +78,6 @@ CHANCE = 3.0
 
 
 def is_unsettled(record: Record) -> bool:
-    """UNSETTLED."""
     hosts = [record.summary, *(record.summary.get("hosts") or ())]
     states = [state for host in hosts if (state := host.get("host_state"))]
     return any(
@@ -185,7 +184,6 @@ def outage_share(part: Part, usual_s: float) -> float:
 
 
 def is_short(cell: "Cell", _: Sequence[Part]) -> bool:
-    """SHORT."""
     return cell.duration_s / len(cell.trials) < SHORT_S or cell.good < SHORT_REQUESTS
 
 
@@ -204,7 +202,6 @@ def is_idle(cell: "Cell", parts: Sequence[Part]) -> bool:
 
 
 def is_overloaded(cell: "Cell", parts: Sequence[Part]) -> bool:
-    """OVERLOAD."""
     wanted = cell.load.get("rate_per_s")
     if cell.load.get("kind") != "open" or wanted is None or wanted <= 0:
         return False
@@ -228,12 +225,10 @@ def has_lag(cell: "Cell", parts: Sequence[Part]) -> bool:
 
 
 def is_at_ceiling(cell: "Cell", _: Sequence[Part]) -> bool:
-    """INSTRUMENT_LIMITED."""
     return cell.instrument is not None and cell.instrument.share >= INSTRUMENT_MAX
 
 
 def is_near_ceiling(cell: "Cell", parts: Sequence[Part]) -> bool:
-    """NEAR_CEILING."""
     is_near = cell.instrument is not None and cell.instrument.share >= INSTRUMENT_CAUTION
     return is_near and not is_at_ceiling(cell, parts)
 

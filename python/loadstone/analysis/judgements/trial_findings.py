@@ -130,12 +130,11 @@ def find_unsteady(view: RunView) -> Iterator[Finding]:
         if part.rates.size < steadiness.ROUNDS * ROUND_S:
             short.append(name)
             if part.rates.size >= steadiness.BATCH**2 and not _is_plausibly_steady(part):
-                kind = change_points.classify(part.rates).kind
+                kind = change_points.classify(part.rates)
                 unsteady.append((name, f"{kind} within {part.rates.size} s"))
             continue
-        verdict = steadiness.ls1(part.rates, round_s=ROUND_S, seed=1)
-        if not verdict.is_steady:
-            unsteady.append((name, str(verdict)))
+        if failures := steadiness.ls1(part.rates, round_s=ROUND_S, seed=1):
+            unsteady.append((name, f"not steady: {'; '.join(failures)}"))
     if unsteady:
         listed = "; ".join(f"{name}: {why}" for name, why in unsteady[:3])
         yield Finding(
@@ -175,7 +174,7 @@ def _is_plausibly_steady(part: Part) -> bool:
     """Tell whether a short stretch settles in its first half and stays on one level."""
     return (
         steadiness.mser5(part.rates).is_valid
-        and change_points.classify(part.rates).kind != "no steady state"
+        and change_points.classify(part.rates) != "no steady state"
     )
 
 

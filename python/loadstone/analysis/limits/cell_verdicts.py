@@ -19,6 +19,7 @@ from loadstone.analysis.limits.measured_ceilings import bounds_of
 from loadstone.analysis.limits.observed import CeilingUse, FailedCheck, LoadPoint, Observed, Tried
 from loadstone.analysis.limits.verdict import Verdict, decide
 from loadstone.analysis.measured.part import NOT_SENT, Part
+from loadstone.analysis.measured.reading import Measured
 from loadstone.analysis.rules import find_rule
 from loadstone.campaign.parameters import SWEPT_LOADS
 from loadstone.documents.outcomes import CLIENT_FAILURES
@@ -50,21 +51,15 @@ CEILINGS = {
 
 
 def decide_cells(
-    ceilings: Sequence[KnownCeiling],
-    parts: Sequence[Part],
-    flags: Flags,
-    null_rates: NullRates | None = None,
-    *,
     cells: Sequence[Cell],
-    servers: Mapping[str, Mapping[str, float]] | None = None,
-    uses: Mapping[str, Uses] | None = None,
-    tried: Mapping[CellKey, Sequence[Tried]] | None = None,
+    parts: Sequence[Part],
+    measured: Measured,
+    *,
+    ceilings: Sequence[KnownCeiling],
+    null_rates: NullRates,
+    tried: Mapping[CellKey, Sequence[Tried]],
 ) -> list[tuple[Cell, Verdict]]:
-    """Return the verdict on each cell.
-
-    `ceilings` were measured apart. `servers` and `uses` hold the utilisation of the target's and of
-    the client's resources by trial; `tried` holds interventions by cell.
-    """
+    """Return the verdict on each cell; `ceilings` were measured apart."""
     records = {part.record.id: part.record for part in parts}
     wire = {cell.trials: _wire_factors(cell, records) for cell in cells}
     by_trial = grouped(parts, lambda part: part.record.id)
@@ -72,17 +67,18 @@ def decide_cells(
     first_trials = _first_trials(cells)
     for cell in cells:
         of_cell = tuple(records[name] for name in cell.trials if name in records)
-        observed = observe(cell, cells, of_cell, flags, first_trials.get(cell.target, ()))
+        observed = observe(cell, cells, of_cell, measured.flags, first_trials.get(cell.target, ()))
         own_parts = [part for name in cell.trials for part in by_trial.get(name, ())]
         observed = replace(
             observed,
-            null_rate=(null_rates or {}).get(_null_key(cell)) or _ceiling_of_client(cell),
+            null_rate=null_rates.get((cell.operation, cell.size_bytes, cell.threads))
+            or _ceiling_of_client(cell),
             ceilings=_ceilings(ceilings, cell, cells, wire),
             in_flight=_in_flight(cell, own_parts),
             grows_slower=bool(own_parts) and all(part.grows_slower for part in own_parts),
-            tried=tuple((tried or {}).get((cell.trials, cell.operation), ())),
-            uses=_used([(uses or {}).get(name, {}) for name in cell.trials]),
-            server=_utilisation([(servers or {}).get(name, {}) for name in cell.trials]),
+            tried=tuple(tried.get((cell.trials, cell.operation), ())),
+            uses=_used([measured.uses.get(name, {}) for name in cell.trials]),
+            server=_utilisation([measured.servers.get(name, {}) for name in cell.trials]),
         )
         decided.append((cell, decide(observed)))
     return decided
@@ -108,7 +104,7 @@ def observe(
     cells: Sequence[Cell],
     records: Sequence[Record],
     flags: Flags,
-    first_trial: tuple[str, ...] = (),
+    first_trial: tuple[str, ...],
 ) -> Observed:
     """Return the observations on one cell, given the first trial of its target."""
     sweep = sorted(_same_sweep(cell, cells), key=_load)
@@ -150,7 +146,11 @@ def observe(
         refused_here=refused / cell.requests if cell.requests else 0.0,
         offered=offered,
         is_offer_met=is_offer_met,
-        is_client_watched=bool(records) and all(_is_watched(record) for record in records),
+        is_client_watched=bool(records)
+        and all(
+            record.probes_path is not None and not {"cpu", "network"} & record.absent_probes.keys()
+            for record in records
+        ),
         idle=None if is_held else idle,
     )
 
@@ -252,14 +252,6 @@ def _offer(
     limit = limits.pop() if len(limits) == 1 else None
     # A rate limit that is not reached has no effect.
     return (limit, True) if limit and is_held else (None, None)
-
-
-def _is_watched(record: Record) -> bool:
-    return record.probes_path is not None and not {"cpu", "network"} & record.absent_probes.keys()
-
-
-def _null_key(cell: Cell) -> tuple[str, int | None, int | None]:
-    return cell.operation, cell.size_bytes, cell.threads
 
 
 def _ceilings(
@@ -389,7 +381,6 @@ def _case(cell: Cell) -> tuple[object, ...]:
 
 
 def _host_load(cell: Cell) -> dict[str, object]:
-    """Return the load of each host."""
     hosts = cell.hosts or 1
     return {
         key: value / hosts if isinstance(value, (int, float)) else value

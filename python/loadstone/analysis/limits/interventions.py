@@ -11,7 +11,6 @@ from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.limits.observed import Intervention, LoadPoint, Tried
 from loadstone.analysis.measured.part import Part
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio, welch_ratio
-from loadstone.results.record import Run
 
 CellKey = tuple[tuple[str, ...], str]
 """The trials of a cell and its operation."""
@@ -56,16 +55,11 @@ class InterventionEffect:
         return tried(self.kind, self.ratio, point=point, hosts=hosts)
 
 
-def changed_trials(run: Run) -> frozenset[str]:
-    """Return the trials with one thing halved, which are no results."""
-    return frozenset(record.id for record in run.records if "intervention" in record.trial)
-
-
 def compare_changes(
     totals: Sequence[Cell], parts: Sequence[Part], peaks: Mapping[str, Peaks]
 ) -> tuple[InterventionEffect, ...]:
     """Compare each changed case with its base; `parts` are those of changed trials."""
-    cells = summarise_totals(parts, peaks)
+    cells = summarise_totals(parts, peaks, by_round=True)
     trials = {part.record.id: part.record.trial for part in parts}
     bases = {_key(cell, cell.parameters): cell for cell in totals}
     changes = []
@@ -88,7 +82,6 @@ def compare_changes(
 
 
 def tried_of(changes: Sequence[InterventionEffect]) -> dict[CellKey, list[Tried]]:
-    """Return the interventions on each cell."""
     return grouped_pairs(
         ((change.base.trials, change.base.operation), change.tried) for change in changes
     )

@@ -4,7 +4,7 @@
 be reproduced from the run folder.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from loadstone import units
@@ -15,6 +15,7 @@ from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.validity import may_print_quantile
 from loadstone.analysis.measured.part import NOT_SENT, read_parts
 from loadstone.analysis.measured.rows import Rows
+from loadstone.analysis.measured.trial_case import OfTrial, case_of
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import merge
 from loadstone.analysis.statistics.mean import Mean, mean_of
@@ -60,7 +61,7 @@ class SearchStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapacitySearch:
+class CapacitySearch(OfTrial):
     """A search and its answer.
 
     `lower` is the largest load confirmed to meet the objective, with the `rate` of its confirming
@@ -68,14 +69,7 @@ class CapacitySearch:
     `is_over` is False while trials are missing.
     """
 
-    trial: str
-    target: str
-    workload: str
-    phase: str
     operations: tuple[str, ...]
-    parameters: Mapping[str, object]
-    round: int
-    block: int
     vary: str
     quantile: str
     goal: Goal
@@ -246,16 +240,9 @@ def _read_search(
         if step.stage == "confirm" and step.load == at and not step.is_left_out
     ]
     confirmed = [record for record in in_order if record.id in {step.trial for step in confirming}]
-    case = document["case"]
     return CapacitySearch(
-        trial=document["id"],
-        target=case["target"],
-        workload=case["workload"],
-        phase=document["phase"],
+        **case_of(document),
         operations=tuple(operations_of(document)),
-        parameters=case["parameters"],
-        round=document["round"],
-        block=document["block"],
         vary=document["search"]["vary"],
         quantile=document["search"]["quantile"],
         goal=goal,

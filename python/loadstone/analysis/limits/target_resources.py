@@ -29,7 +29,10 @@ def find_utilisation(lines: Lines) -> Mapping[str, float]:
     """
     series = _exporter_lines(lines)
     devices = [
-        (min(1.0, line.rate), line.rate < BUSY_MAX or not _is_parallel(line))
+        (
+            min(1.0, line.rate),
+            line.rate < BUSY_MAX or not PARALLEL.match(_labels(line).get("device", "")),
+        )
         for line in series.get("node_disk_io_time_seconds_total", ())
         if line.length_s > 0
     ]
@@ -125,10 +128,6 @@ def find_losses(lines: Lines) -> Mapping[str, list[Evidence]]:
                     )
                 )
     return losses
-
-
-def _is_parallel(line: Line) -> bool:
-    return PARALLEL.match(_labels(line).get("device", "")) is not None
 
 
 def _labels(line: Line) -> Mapping[str, str]:

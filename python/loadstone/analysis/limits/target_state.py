@@ -24,7 +24,6 @@ def last_hooks(record: Record) -> Iterable[HookEntry]:
 
 
 def is_good(entry: HookEntry) -> bool:
-    """Tell whether a hook succeeded."""
     return bool(entry["state"] == "ended" and entry["exit_code"] == 0)
 
 

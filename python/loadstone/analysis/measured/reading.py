@@ -21,7 +21,6 @@ from loadstone.analysis.instrument.watched_lines import Lines, lines_of
 from loadstone.analysis.judgements.contradictions import contradictions
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.labels import CONTRADICTORY
-from loadstone.analysis.limits.interventions import changed_trials
 from loadstone.analysis.limits.searches import CapacitySearch, left_out, read_searches
 from loadstone.analysis.limits.target_resources import find_losses, find_utilisation
 from loadstone.analysis.measured.part import SECOND_NS, Part, read_parts
@@ -58,7 +57,6 @@ class Reading:
 
     @cached_property
     def intervals(self) -> Rows:
-        """The intervals."""
         return Rows(self._record.intervals)
 
     @cached_property
@@ -157,14 +155,13 @@ def read_tables(run: Run, searches: Sequence[CapacitySearch] | None = None) -> I
         check_judged(run.path, trial)
     calibrated = read_calibration(run.manifest)
     steps = left_out(run, read_searches(run) if searches is None else searches)
-    changed = changed_trials(run)
     for record in run.records:
         counts = record.trial["measured"] and record.id not in steps
         yield Reading(
             record,
             calibrated,
-            is_result=counts and record.id not in changed,
-            is_changed=counts and record.id in changed,
+            is_result=counts and "intervention" not in record.trial,
+            is_changed=counts and "intervention" in record.trial,
         )
 
 

@@ -28,7 +28,6 @@ class Rows:
         self._picked: NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
         return self._table.num_rows if self._picked is None else self._picked.size
 
     def __contains__(self, name: str) -> bool:
@@ -51,11 +50,9 @@ class Rows:
         return rows
 
     def where(self, column: str, value: object) -> "Rows":
-        """Return the rows with a value in a column."""
         return self.pick(self[column] == value)
 
     def unless(self, column: str, value: object) -> "Rows":
-        """Return the rows without a value in a column."""
         return self.pick(self[column] != value)
 
     def pick(self, chosen: NDArray[np.bool_]) -> "Rows":
@@ -136,7 +133,6 @@ def read_samples(probes: Table) -> Quantities:
 
 
 def values_of_metric(probes: Table, probe: str, metric: str) -> NDArray[np.float64]:
-    """Return all values of one metric of a probe."""
     if not probes.num_rows:
         return np.zeros(0)
     is_wanted = np.ones(probes.num_rows, dtype=bool)

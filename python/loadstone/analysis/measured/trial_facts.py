@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from loadstone.analysis.instrument.headroom import Jitter, jitter_of
 from loadstone.analysis.judgements.labels import label_trial
+from loadstone.analysis.measured.trial_case import OfTrial, case_of
 from loadstone.documents.mix import operations_of
-from loadstone.documents.python_types import Parameters
 from loadstone.documents.summary import LoadHost, Summary
 from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
@@ -14,17 +14,10 @@ from loadstone.results.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialFacts:
+class TrialFacts(OfTrial):
     """One planned trial and its outcome; `state` is "not run" without a record."""
 
-    trial: str
-    target: str
-    workload: str
-    phase: str
     operations: tuple[str, ...]
-    parameters: Parameters
-    round: int
-    block: int
     is_measured: bool
     state: str
     reason: str | None
@@ -51,14 +44,8 @@ def facts_of(trial: TrialDocument, record: Record | None, errors: Sequence[str] 
     ends = [entry["end_ns"] for entry in summary.get("iterations") or ()]
     state = "not run" if record is None else summary.get("state") or "interrupted"
     return TrialFacts(
-        trial=trial["id"],
-        target=trial["case"]["target"],
-        workload=trial["case"]["workload"],
-        phase=trial["phase"],
+        **case_of(trial),
         operations=tuple(operations_of(trial)),
-        parameters=trial["case"]["parameters"],
-        round=trial["round"],
-        block=trial["block"],
         is_measured=trial["measured"],
         state=state,
         reason=summary.get("reason"),

@@ -429,7 +429,6 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
 
 
 def _clients(manifest: Manifest) -> list[HostFacts]:
-    """Return the facts of the client hosts."""
     of_hosts: list[HostFacts] = [
         {"name": host["name"], **host["fingerprint"]} for host in manifest.get("hosts") or ()
     ]

@@ -38,15 +38,6 @@ class ChangePoint:
         return self.after / self.before - 1 if self.before else math.inf
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Classification:
-    """The kind of a trial's course, and its segments as [start, end)."""
-
-    kind: Kind
-    segments: tuple[tuple[int, int], ...]
-    steady_from: int | None
-
-
 def e_divisive(values: ArrayLike, *, seed: int, magnitude: float = 0.05) -> list[ChangePoint]:
     """Find the changes of level in a series of independent values.
 
@@ -127,7 +118,7 @@ def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, 
     return list(pairwise(reversed(cuts)))
 
 
-def classify(values: ArrayLike) -> Classification:
+def classify(values: ArrayLike) -> Kind:
     """Classify the course of a trial's rate: flat, warm-up, slowdown or no steady state.
 
     Barrett et al. (OOPSLA'17): segments belong to the level of the last one if their means differ
@@ -138,7 +129,7 @@ def classify(values: ArrayLike) -> Classification:
     x = np.asarray(values, dtype=float)
     segments = pelt(x)
     if not segments:
-        return Classification(kind="no steady state", segments=(), steady_from=None)
+        return "no steady state"
     last_start, last_end = segments[-1]
     level = float(x[last_start:last_end].mean())
     band = max(float(x[last_start:last_end].std()), SAME_LEVEL * abs(level))
@@ -150,13 +141,11 @@ def classify(values: ArrayLike) -> Classification:
             steady_from = start
         elif abs(mean - level) > band:
             differing.append(mean)
-    all_segments = tuple(segments)
     if not differing:
-        return Classification(kind="flat", segments=all_segments, steady_from=0)
+        return "flat"
     if steady_from > x.size * (1 - TAIL):
-        return Classification(kind="no steady state", segments=all_segments, steady_from=None)
-    kind: Kind = "warm-up" if level > float(np.mean(differing)) else "slowdown"
-    return Classification(kind=kind, segments=all_segments, steady_from=steady_from)
+        return "no steady state"
+    return "warm-up" if level > float(np.mean(differing)) else "slowdown"
 
 
 def _split(x: Series, alpha: float, generator: "np.random.Generator") -> list[int]:

@@ -32,20 +32,13 @@ NOT_STATED = "the tool that measured it does not state it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CurvePoint:
-    """One point of the percentile curve: this share of the requests took at most so long."""
-
-    quantile: float
-    value_ns: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
     """The times in a merged histogram.
 
     `quantiles` has every name of QUANTILES; None if there are too few requests, or if it lies among
     requests that timed out, with the reason in `unresolved`. `at_least` bounds the latter.
-    `curve_shares` and `curve_ns` are the percentile curve.
+    `curve_shares` and `curve_ns` are the percentile curve: this share of the requests took at most
+    so long.
     """
 
     count: int
@@ -57,14 +50,6 @@ class Latency:
     at_least: Mapping[str, int]
     curve_shares: tuple[float, ...] = field(repr=False)
     curve_ns: tuple[int, ...] = field(repr=False)
-
-    @property
-    def curve(self) -> tuple[CurvePoint, ...]:
-        """The points of the percentile curve, for charts."""
-        return tuple(
-            CurvePoint(quantile=share, value_ns=ns)
-            for share, ns in zip(self.curve_shares, self.curve_ns, strict=True)
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Saturation, bounds and models of throughput against load.
 
-A model is only used where it fits, and up to 1.5 times the largest measured load.
+A model is only used where it fits.
 """
 
 import math
@@ -18,7 +18,6 @@ Numbers = NDArray[np.float64]
 SATURATED_SHARE = 0.95
 RESIDUAL_MAX = 0.10
 USL_POINTS_MIN = 6
-EXTRAPOLATION_MAX = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +34,7 @@ class Saturation:
     """The smallest load that reaches 95 % of the best throughput.
 
     `is_certain` if the lower end of its interval does. `knee` is the operational bound
-    N* = X_max · R_1, `power` the load with the best ratio of throughput to time in the system.
-    Saturation `is_reached` unless the last step still brought 5 % or more.
+    N* = X_max · R_1. Saturation `is_reached` unless the last step still brought 5 % or more.
     """
 
     load: float
@@ -45,7 +43,6 @@ class Saturation:
     rate_max: float
     load_of_max: float
     knee: float | None
-    power: float
     is_reached: bool
 
 
@@ -62,7 +59,6 @@ class Model:
     beta: float
     ceiling: float | None
     residuals: tuple[float, ...]
-    load_max: float
     why_not_usl: str | None = None
 
     @property
@@ -76,14 +72,6 @@ class Model:
         if self.kind != "usl" or self.beta <= 0 or self.alpha >= 1:
             return None
         return math.sqrt((1 - self.alpha) / self.beta)
-
-    def rate(self, load: float) -> float:
-        """Return the model's throughput at a load up to 1.5 times the largest that was measured."""
-        if load > EXTRAPOLATION_MAX * self.load_max:
-            raise InputError(
-                f"the load {load:g} is beyond 1.5 times the largest measured, {self.load_max:g}"
-            )
-        return float(_curve(np.array([load]), self)[0])
 
 
 def saturation(points: Sequence[ScalingPoint]) -> Saturation:
@@ -102,8 +90,6 @@ def saturation(points: Sequence[ScalingPoint]) -> Saturation:
         rate_max=best.rate,
         load_of_max=best.load,
         knee=best.rate / first.rate if first.load == 1 else None,
-        # Closed loop: the time in the system is N / X, so the power is X / R = X² / N.
-        power=max(swept, key=lambda point: point.rate**2 / point.load).load,
         is_reached=best.load < swept[-1].load or last_step < 1 - SATURATED_SHARE,
     )
 
@@ -128,7 +114,6 @@ def fit(points: Sequence[ScalingPoint]) -> Model:
         beta=beta,
         ceiling=gamma / alpha if beta == 0 and alpha > 0 else None,
         residuals=(),
-        load_max=float(n.max()),
     )
     residuals = x / _curve(n, model) - 1
     worst = float(np.abs(residuals).max())
@@ -231,7 +216,6 @@ def _two_lines(n: Numbers, x: Numbers, why: str) -> Model:
         beta=0.0,
         ceiling=ceiling,
         residuals=tuple(float(value) for value in x / np.minimum(gamma * n, ceiling) - 1),
-        load_max=float(n.max()),
         why_not_usl=why,
     )
 

@@ -37,26 +37,6 @@ class Drift:
     relative: float
     low: float
     high: float
-    batches: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steadiness:
-    """The outcome of LS-1 over one window; `failures` names each condition that did not hold."""
-
-    is_steady: bool
-    failures: tuple[str, ...]
-    mean: float
-    drift: Drift
-    rounds: int
-    round_s: int
-    margin: float
-
-    def __str__(self) -> str:
-        if self.is_steady:
-            seconds = self.rounds * self.round_s
-            return f"steady within ±{self.margin:.0%} over {self.rounds} rounds ({seconds} s)"
-        return "not steady: " + "; ".join(self.failures)
 
 
 def mser5(values: ArrayLike) -> Truncation:
@@ -100,12 +80,7 @@ def drift(values: ArrayLike) -> Drift:
             break
     scale = (count - 1) / float(means.mean()) if means.mean() else math.inf
     half = student.quantile(0.95, count - 2) * error
-    return Drift(
-        relative=slope * scale,
-        low=(slope - half) * scale,
-        high=(slope + half) * scale,
-        batches=count,
-    )
+    return Drift(relative=slope * scale, low=(slope - half) * scale, high=(slope + half) * scale)
 
 
 def _line(x: Series, y: Series) -> tuple[float, float, float]:
@@ -119,8 +94,8 @@ def _line(x: Series, y: Series) -> tuple[float, float, float]:
     return slope, intercept, error
 
 
-def ls1(values: ArrayLike, *, round_s: int, seed: int, margin: float = 0.10) -> Steadiness:
-    """Test the last five rounds of a series of seconds for steadiness (LS-1).
+def ls1(values: ArrayLike, *, round_s: int, seed: int, margin: float = 0.10) -> tuple[str, ...]:
+    """Return why the last five rounds of a series of seconds are not steady, if so (LS-1).
 
     Steady when (a) the round means lie within 20 % of each other, (b) their least-squares line
     changes by at most 10 % over the window (a and b: SNIA SSS PTS 2.0.2), (c) the 90 % interval of
@@ -157,15 +132,7 @@ def ls1(values: ArrayLike, *, round_s: int, seed: int, margin: float = 0.10) -> 
                 batch_means(window, min(30, window.size)), seed=seed
             )
         )
-    return Steadiness(
-        is_steady=not failures,
-        failures=tuple(failures),
-        mean=mean,
-        drift=trend,
-        rounds=ROUNDS,
-        round_s=round_s,
-        margin=margin,
-    )
+    return tuple(failures)
 
 
 def autocorrelation(values: ArrayLike, lag: int) -> float:

@@ -192,13 +192,13 @@ class ReportAction(TypedDict):
     """From when the client began the action to the end of its last request."""
     lag_ns: Annotated[ReportLatency | None, From("cell.lag")]
     """From the intended to the actual start; open load only."""
-    encryption_ns: Annotated[ReportLatency | None, From("encryption")]
+    encryption_ns: Annotated[ReportLatency | None, From("cryptography.encryption")]
     """Encryption and decryption in good actions with any."""
-    wrapping_ns: Annotated[ReportLatency | None, From("wrapping")]
+    wrapping_ns: Annotated[ReportLatency | None, From("cryptography.wrapping")]
     """Creating, wrapping and unwrapping keys in good actions with any."""
-    hashing_ns: Annotated[ReportLatency | None, From("hashing")]
+    hashing_ns: Annotated[ReportLatency | None, From("cryptography.hashing")]
     """Digests of bodies in good actions with any."""
-    paths_ns: Annotated[ReportLatency | None, From("paths")]
+    paths_ns: Annotated[ReportLatency | None, From("cryptography.paths")]
     """Encryption and decryption of paths in good actions with any."""
 
 

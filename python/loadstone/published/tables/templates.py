@@ -362,7 +362,7 @@ def _planned_threads(findings: Findings) -> list[int]:
     planned = {
         threads
         for trial in findings.trials
-        if trial.is_measured and (threads := trial.parameters.get("threads")) is not None
+        if trial.is_measured and isinstance(threads := trial.parameters.get("threads"), int)
     }
     return sorted(planned | {cell.clients or 0 for cell in findings.rounds})
 

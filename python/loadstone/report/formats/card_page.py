@@ -66,7 +66,6 @@ def render_cards(cards: Sequence[Card]) -> bytes:
 
 
 def render_bestiary(bestiary: Bestiary) -> bytes:
-    """Return the page of a bestiary."""
     rows = [
         {
             "group": row["number"],

@@ -1,16 +1,16 @@
 """Comparisons as a page: a sentence per pair, ratios with intervals, and all cases."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from loadstone import units
 from loadstone.analysis.accounts import claims
 from loadstone.analysis.accounts.account import is_lower_better
 from loadstone.analysis.accounts.comparison import MARGIN, CaseComparison, Comparison
 from loadstone.analysis.answers.headline import Tile
-from loadstone.report.compared_words import compared_note, compared_words
 from loadstone.report.pages.frame import render_page
+from loadstone.report.result_words import compared_note, compared_words
 
 KINDS = {
     "faster": "better",
@@ -23,39 +23,6 @@ TYPES_NOTE = (
     "Cases of a type of users are actions of other cases once more: ALL is all that users of the"
     " type did, making and audits apart. They are corrected by themselves, and in no mean."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedCase:
-    """A row: a case in words, both means, the verdict, and the numbers behind it."""
-
-    name: str
-    pair: int
-    a: str
-    b: str
-    words: str
-    ratio: float
-    low: float | None
-    high: float | None
-    n: str
-    p: str
-    verdict: str
-    kind: str
-    sentence: str
-    means: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedPair:
-    """Two arms: a sentence, tiles, rows and notes."""
-
-    a: str
-    b: str
-    unit: str
-    sentence: str
-    tiles: tuple[Tile, ...]
-    cases: tuple[ComparedCase, ...]
-    notes: tuple[str, ...]
 
 
 def render_comparisons(
@@ -71,12 +38,12 @@ def render_comparisons(
         "comparison.html.jinja",
         data={
             "margin": MARGIN,
-            "pairs": [{"a": pair.a, "b": pair.b} for pair in pairs],
+            "pairs": [{"a": pair["a"], "b": pair["b"]} for pair in pairs],
             "cases": [
                 _drawn(case)
                 for pair in pairs
-                for case in pair.cases
-                if case.verdict not in ("void", "no ratio")
+                for case in pair["cases"]
+                if case["verdict"] not in ("void", "no ratio")
             ],
         },
         title=names,
@@ -92,44 +59,45 @@ def ratio_rows(compared: Comparison, place: int) -> list[dict[str, object]]:
 DRAWN = ("name", "pair", "ratio", "low", "high", "verdict", "kind", "words", "a", "b")
 
 
-def _drawn(case: ComparedCase) -> dict[str, object]:
-    return {name: getattr(case, name) for name in DRAWN}
+def _drawn(case: Mapping[str, Any]) -> dict[str, object]:
+    return {name: case[name] for name in DRAWN}
 
 
-def _pair(compared: Comparison, place: int, *, is_control: bool) -> ComparedPair:
-    unit = claims.unit_of_metric(compared.metric)
+def _pair(compared: Comparison, place: int, *, is_control: bool) -> dict[str, Any]:
+    """Return two arms: a sentence, tiles, rows and notes."""
     of_types = () if compared.by_user_type is None else compared.by_user_type.comparisons
-    return ComparedPair(
-        a=compared.a,
-        b=compared.b,
-        unit=unit,
-        sentence=_sentence(compared),
-        tiles=tuple(_tiles(compared)),
-        cases=tuple(_case(compared, case, place) for case in (*compared.comparisons, *of_types)),
-        notes=(*_notes(compared, is_control=is_control), *([TYPES_NOTE] if of_types else ())),
-    )
+    return {
+        "a": compared.a,
+        "b": compared.b,
+        "unit": claims.unit_of_metric(compared.metric),
+        "sentence": _sentence(compared),
+        "tiles": tuple(_tiles(compared)),
+        "cases": [_case(compared, case, place) for case in (*compared.comparisons, *of_types)],
+        "notes": (*_notes(compared, is_control=is_control), *([TYPES_NOTE] if of_types else ())),
+    }
 
 
-def _case(compared: Comparison, case: CaseComparison, place: int) -> ComparedCase:
+def _case(compared: Comparison, case: CaseComparison, place: int) -> dict[str, Any]:
+    """Return a row: a case in words, both means, the verdict, and the numbers behind it."""
     ratio = case.ratio
     n, p = claims.numbers_words(case)
     a, b = compared_words(compared, case)
-    return ComparedCase(
-        name=claims.describe(case) or "all",
-        pair=place,
-        a=a,
-        b=b,
-        words=claims.in_words(compared, case),
-        ratio=ratio.ratio,
-        low=ratio.low,
-        high=ratio.high,
-        n=n,
-        p=p,
-        verdict=case.verdict,
-        kind=KINDS.get(case.verdict, "open"),
-        sentence=claims.sentence(compared, case),
-        means=(case.a, case.b),
-    )
+    return {
+        "name": claims.describe(case) or "all",
+        "pair": place,
+        "a": a,
+        "b": b,
+        "words": claims.in_words(compared, case),
+        "ratio": ratio.ratio,
+        "low": ratio.low,
+        "high": ratio.high,
+        "n": n,
+        "p": p,
+        "verdict": case.verdict,
+        "kind": KINDS.get(case.verdict, "open"),
+        "sentence": claims.sentence(compared, case),
+        "means": (case.a, case.b),
+    }
 
 
 def _sentence(compared: Comparison) -> str:

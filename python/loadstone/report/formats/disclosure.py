@@ -1,16 +1,18 @@
 """The disclosure: everything a reader must know of a run, and the standard it meets, as YAML."""
 
 import io
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from ruamel.yaml import YAML
 
 from loadstone.analysis import Findings
 from loadstone.analysis.standards.standard import declare, disclosure, statements_of
+from loadstone.documents.manifest import Manifest
+from loadstone.report.card_words import summary_of
 from loadstone.report.options import Options
 from loadstone.report.result_words import NOT_KNOWN
-from loadstone.report.tables.cards import card_tables
-from loadstone.report.tables.layout import Column, Table, texts
+from loadstone.report.tables.layout import Table, texts
 from loadstone.report.tables.nodes import node_tables
 from loadstone.results.record import Run
 
@@ -47,7 +49,7 @@ def standard_table(run: Run, findings: Findings) -> Table:
     failed = sum(rule.status == "not met" for rule in rules)
     return Table(
         title="The standard",
-        columns=(*texts("Rule", "Is", "Because"),),
+        columns=texts("Rule", "Is", "Because"),
         rows=tuple((rule.title, rule.status, rule.because) for rule in rules),
         caption=f"{met} of {len(rules)} rules are met, {failed} are not.",
         notes=("The whole disclosure: loadstone report RUN -f disclosure.",),
@@ -66,7 +68,7 @@ def mistakes_table(findings: Findings, *, only_made: bool = False) -> Table | No
     made = sum(mistake.outcome == "fail" for mistake in findings.mistakes)
     return Table(
         title="Common mistakes",
-        columns=texts(*("Mistake", "Check", "Because")),
+        columns=texts("Mistake", "Check", "Because"),
         rows=tuple(rows),
         caption=f"{made} of {len(findings.mistakes)} checks fail.",
     )
@@ -76,7 +78,29 @@ def statements_table(run: Run) -> Table:
     """Return what the campaign states and loadstone cannot measure."""
     return Table(
         title="Statements",
-        columns=(Column(head="Of", align="left"), Column(head="Stated", align="left")),
+        columns=texts("Of", "Stated"),
         rows=tuple((name, text or NOT_KNOWN) for name, text in statements_of(run).items()),
         notes=("Statements are the campaign's own, and were not checked.",),
     )
+
+
+def card_tables(manifest: Manifest) -> Iterator[Table]:
+    """Yield what each target answered before the load otherwise than usual, and who could not."""
+    for name, card in (manifest.get("cards") or {}).items():
+        yield Table(
+            title=f"What {name} honours",
+            columns=texts("Question", "Answer", "Seen", "What it means here"),
+            rows=tuple(
+                (row["question"], row["answer"], row["detail"], row["means"])
+                for row in card["rows"]
+                if not row["usual"]
+            ),
+            caption=f"Asked on {card['when']}: {summary_of(card)}.",
+            notes=(f"The other questions are answered as by {card['protocol']}.",),
+        )
+    if failed := manifest.get("cards_failed"):
+        yield Table(
+            title="Targets that could not be asked what they honour",
+            columns=texts("Target", "Because"),
+            rows=tuple(failed.items()),
+        )

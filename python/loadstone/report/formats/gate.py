@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from loadstone import units
 from loadstone.analysis.accounts.account import RATE
@@ -150,15 +150,10 @@ def to_json(gate: GateAnswer, facts: GateFacts) -> str:
         "failed": dict(facts.failed),
         "commands": {arm: list(words) for arm, words in facts.commands.items()},
         "rows": [
-            {
-                "metric": row.metric, "case": row.case, "base": row.base, "new": row.new,
-                "change": row.change, "low": row.low, "high": row.high,
-                "outcome": row.outcome, "reasons": list(row.reasons),
-                "blocks_more": row.blocks_more,
-            }
+            {name: value for name, value in asdict(row).items() if name != "pairs"}
             for row in gate.rows
         ],
-    }  # fmt: skip
+    }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,7 +1,7 @@
 """Many runs of one campaign as a page: changes of level, and the newest run."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict
 
 from loadstone import units
 from loadstone.analysis.accounts.account import is_lower_better
@@ -20,33 +20,6 @@ from loadstone.report.pages.frame import render_page
 TRENDS_DRAWN = 48
 
 CHIPS = {"worse": "void", "better": "good", "as before": "limit", "unknown": "unknown"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrendRow:
-    """A row of the table: a trend, its newest value, and its last change of level."""
-
-    name: str
-    metric: str
-    newest: str
-    newest_value: float
-    expected: str
-    verdict: str
-    chip: str
-    changed: str
-    magnitude: float | None
-    changed_at: str
-    p: str
-    runs: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeWords:
-    """A change of level as a sentence, with other changes at that run."""
-
-    sentence: str
-    is_worse: bool
-    differing: tuple[str, ...]
 
 
 def render_history(traced: History, campaign: str) -> bytes:
@@ -105,27 +78,28 @@ def _drawn(trend: Trend) -> dict[str, object]:
     }
 
 
-def _row(trend: Trend) -> TrendRow:
+def _row(trend: Trend) -> dict[str, object]:
+    """Return a row of the table: a trend, its newest value, and its last change of level."""
     last = trend.changes[-1] if trend.changes else None
     value = trend.points[-1].value
     expected = ""
     if trend.expected is not None:
         low, high = (metric_value(bound, trend.metric) for bound in trend.expected)
         expected = f"{low} to {high}"
-    return TrendRow(
-        name=trend.name or "all",
-        metric=metric_words(trend.metric),
-        newest=metric_value(value, trend.metric),
-        newest_value=value,
-        expected=expected,
-        verdict="too few runs" if trend.newest == "unknown" else trend.newest,
-        chip=CHIPS[trend.newest],
-        changed="" if last is None else f"{last.magnitude:+.0%}",
-        magnitude=None if last is None else last.magnitude,
-        changed_at="" if last is None else last.run,
-        p="" if last is None else f"{last.p:.1g}",
-        runs=len(trend.points),
-    )
+    return {
+        "name": trend.name or "all",
+        "metric": metric_words(trend.metric),
+        "newest": metric_value(value, trend.metric),
+        "newest_value": value,
+        "expected": expected,
+        "verdict": "too few runs" if trend.newest == "unknown" else trend.newest,
+        "chip": CHIPS[trend.newest],
+        "changed": "" if last is None else f"{last.magnitude:+.0%}",
+        "magnitude": None if last is None else last.magnitude,
+        "changed_at": "" if last is None else last.run,
+        "p": "" if last is None else f"{last.p:.1g}",
+        "runs": len(trend.points),
+    }
 
 
 def _caption(trend: Trend) -> str:
@@ -137,18 +111,19 @@ def _caption(trend: Trend) -> str:
     return f"{words}, {trend.newest}; expected {low} to {high}."
 
 
-def _words(trend: Trend, change: HistoryChange) -> ChangeWords:
+def _words(trend: Trend, change: HistoryChange) -> dict[str, object]:
+    """Return a change of level as a sentence, with other changes at that run."""
     before, after = (metric_value(level, trend.metric) for level in (change.before, change.after))
     what = "worse" if change.is_worse else "better"
-    return ChangeWords(
-        sentence=(
+    return {
+        "sentence": (
             f"{trend.name or 'all'}, {metric_words(trend.metric)}: {change.magnitude:+.0%} ({what})"
             f" from run {change.run} on, {change.started[:10]}: {before} to {after},"
             f" p {change.p:.1g}"
         ),
-        is_worse=change.is_worse,
-        differing=tuple(map(str, change.differing)),
-    )
+        "is_worse": change.is_worse,
+        "differing": tuple(map(str, change.differing)),
+    }
 
 
 def _tiles(traced: History) -> Iterable[Tile]:
@@ -168,8 +143,9 @@ def _tiles(traced: History) -> Iterable[Tile]:
         note=f"of {total}",
         is_bad=worse > 0,
     )
+    last_changes = [trend.changes[-1] for trend in traced.trends if trend.changes]
     for is_worse, key in ((True, "worse"), (False, "better")):
-        changes = [change for change in _last_changes(traced.trends) if change.is_worse == is_worse]
+        changes = [change for change in last_changes if change.is_worse == is_worse]
         note = (
             f"last at {max(changes, key=lambda change: change.started).run}"
             if changes
@@ -177,7 +153,3 @@ def _tiles(traced: History) -> Iterable[Tile]:
         )
         name, is_bad = f"Changed for the {key}", is_worse and bool(changes)
         yield Tile(key=key, name=name, value=str(len(changes)), note=note, is_bad=is_bad)
-
-
-def _last_changes(trends: Sequence[Trend]) -> list[HistoryChange]:
-    return [trend.changes[-1] for trend in trends if trend.changes]

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import (
@@ -33,30 +33,13 @@ from loadstone.report.pages.chart_data import chart_data
 from loadstone.report.pages.frame import render_page
 from loadstone.report.pages.result_rows import result_table
 from loadstone.report.result_words import evidence_words, notes_below
-from loadstone.report.tables.capacity import capacity_table, steps_table
-from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
-from loadstone.report.tables.contention import contention_table
-from loadstone.report.tables.hosts import agents_table, hosts_table
-from loadstone.report.tables.interventions import intervention_table, verdict_table
-from loadstone.report.tables.layout import (
-    Table,
-    client_table,
-    errors_table,
-    iterations_table,
-    latency_table,
-    results_table,
-    rounds_table,
-    trials_table,
-)
+from loadstone.report.tables.in_order import Section, tables_of
+from loadstone.report.tables.layout import Table
 from loadstone.report.tables.markdown_tables import Piece, pieces_of
-from loadstone.report.tables.observations import observation_tables
-from loadstone.report.tables.replays import replays_table
-from loadstone.report.tables.script_actions import actions_table, groups_table
 from loadstone.results.record import Run
 
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
-    """Return the page."""
     if findings.queries is not None and options.layout is None:
         return render_queries(run, findings, findings.queries)
     answer = answer_of(findings)
@@ -64,6 +47,9 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     scripts = answer_of_scripts(findings, answer)
     drawn = _drawn(run, findings, answer, scripts)
     asked = "" if options.layout is None else options.layout.render(findings, options)
+    tables: dict[str, list[Table]] = {section: [] for section in get_args(Section)}
+    for section, table in tables_of(run, findings, "page"):
+        tables[section].append(table)
     return render_page(
         "run.html.jinja",
         data=drawn,
@@ -83,29 +69,8 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         findings=findings.findings,
         step=next_step(run, findings, answer, is_on_page=True),
         asked=tuple[Piece, ...](pieces_of(asked)),
-        capacity=_present(capacity_table(findings), steps_table(findings)),
-        actions=_present(actions_table(findings), groups_table(findings), replays_table(findings)),
+        **tables,
         has_sessions=drawn["sessions"] is not None,
-        numbers=_present(
-            results_table(findings),
-            rounds_table(findings),
-            iterations_table(findings),
-            contention_table(findings),
-            agents_table(findings),
-            hosts_table(findings),
-            latency_table(findings),
-            client_table(findings),
-            errors_table(findings),
-            trials_table(findings),
-        ),
-        evidence=_present(
-            ceilings_table(findings),
-            verdict_table(findings),
-            *observation_tables(run, findings),
-            intervention_table(findings),
-            target_table(findings),
-            hooks_table(findings),
-        ),
         reasons=reasons_of(findings),
         absent=tuple(sorted(_absent(findings))),
         disclosure=disclosure_tables(run, findings),
@@ -135,10 +100,6 @@ def _drawn(
 
 def _rounds(findings: Findings) -> tuple[Result, ...]:
     return tuple(result for result in findings.rounds if result.requests and findings.has_rounds)
-
-
-def _present(*tables: Table | None) -> tuple[Table, ...]:
-    return tuple(table for table in tables if table is not None and table.rows)
 
 
 def _absent(findings: Findings) -> set[str]:

@@ -81,7 +81,6 @@ FONT = "Inter"
 
 
 def render_svg(run: Run, findings: Findings, options: Options) -> Mapping[str, bytes]:
-    """Return one SVG for each chart."""
     return svg_files(_pictures(run, findings, options))
 
 

@@ -7,12 +7,8 @@ from loadstone.analysis import Findings
 from loadstone.report.formats.disclosure import disclosure_tables
 from loadstone.report.opening import STANDINGS, opening
 from loadstone.report.options import Options
-from loadstone.report.tables.capacity import steps_table
-from loadstone.report.tables.ceilings import hooks_table, target_table
-from loadstone.report.tables.in_order import measured_tables
-from loadstone.report.tables.interventions import intervention_table, verdict_table
-from loadstone.report.tables.layout import Table, trials_table
-from loadstone.report.tables.observations import observation_tables
+from loadstone.report.tables.in_order import tables_of
+from loadstone.report.tables.layout import Table
 from loadstone.results.record import Run
 
 
@@ -28,20 +24,9 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     lines = (f"Standing: {STANDINGS[first.headline.standing]}.", *first.cautions)
     blocks.append("\n".join(f"- {escaped(line)}" for line in lines))
     blocks.append(" ".join(map(escaped, first.sentences)))
-    tables = (
-        *measured_tables(findings),
-        steps_table(findings),
-        verdict_table(findings),
-        *observation_tables(run, findings),
-        intervention_table(findings),
-        trials_table(findings),
-        target_table(findings),
-        hooks_table(findings),
-        *disclosure_tables(run, findings),
-    )
-    for table in tables:
-        if table is not None and table.rows:
-            blocks += table_blocks(table)
+    tables = [table for _, table in tables_of(run, findings, "markdown")]
+    for table in (*tables, *disclosure_tables(run, findings)):
+        blocks += table_blocks(table)
     if findings.findings:
         blocks.append("## What to know")
         blocks.append(

@@ -12,8 +12,7 @@ from loadstone.report.formats.disclosure import disclosure_tables
 from loadstone.report.next_step import next_step
 from loadstone.report.opening import sentences_of
 from loadstone.report.pages.frame import render_page
-from loadstone.report.tables.ceilings import ceilings_table, hooks_table
-from loadstone.report.tables.layout import errors_table, trials_table
+from loadstone.report.tables.in_order import tables_of
 from loadstone.report.tables.query_results import (
     DERIVED,
     answers_cell,
@@ -25,14 +24,7 @@ from loadstone.results.record import Run
 
 
 def render_queries(run: Run, findings: Findings, results: QueryResults) -> bytes:
-    """Return the page."""
-    others = (
-        ceilings_table(findings),
-        errors_table(findings),
-        trials_table(findings),
-        hooks_table(findings),
-        *disclosure_tables(run, findings),
-    )
+    others = [table for _, table in tables_of(run, findings, "page of queries")]
     answer = answer_of(findings)
     host = run.manifest.get("host") or {}
     return render_page(
@@ -43,7 +35,7 @@ def render_queries(run: Run, findings: Findings, results: QueryResults) -> bytes
         sentence=sentence_of(results),
         tiles=tuple(_tiles(results)),
         tables=tuple(query_tables(results)),
-        others=tuple(table for table in others if table is not None and table.rows),
+        others=(*others, *disclosure_tables(run, findings)),
         findings=findings.findings,
         step=next_step(run, findings, answer, is_on_page=True),
         opening=sentences_of(run, findings),

@@ -111,19 +111,14 @@ def _print_opening(console: Console, first: "Opening") -> None:
 
 def _tables(run: Run, findings: Findings, options: Options) -> list[Table]:
     from loadstone.report.formats.disclosure import mistakes_table
-    from loadstone.report.tables.in_order import measured_tables
-    from loadstone.report.tables.interventions import intervention_table
+    from loadstone.report.tables.in_order import tables_of
     from loadstone.report.tables.observations import observation_tables
 
     if options.is_limits:
         return observation_tables(run, findings)
-    tables = (
-        *measured_tables(findings),
-        *observation_tables(run, findings),
-        intervention_table(findings),
-        mistakes_table(findings, only_made=True),
-    )
-    return [table for table in tables if table is not None and table.rows]
+    mistakes = mistakes_table(findings, only_made=True)
+    tables = [table for _, table in tables_of(run, findings, "terminal")]
+    return tables if mistakes is None else [*tables, mistakes]
 
 
 def _print_table(console: Console, table: Table) -> None:

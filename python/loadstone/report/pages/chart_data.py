@@ -49,7 +49,7 @@ def chart_data(
     `rounds` holds the results of single rounds, if there are several.
     """
     every = [*answer.results, *rounds]
-    points = sum(len(result.headline.curve) for result in every if result.headline is not None)
+    points = sum(len(result.headline.curve_ns) for result in every if result.headline is not None)
     step = max(1, -(-points // CURVE_POINTS_MAX))
     return {
         "counted": counted,
@@ -152,7 +152,8 @@ def _quantile(latency: Latency | None, name: str) -> int | None:
 def _curve(latency: Latency | None, step: int) -> list[list[float]]:
     if latency is None:
         return []
-    return [[short(1 / (1 - point.quantile)), point.value_ns] for point in latency.curve[::step]]
+    curve = zip(latency.curve_shares[::step], latency.curve_ns[::step], strict=True)
+    return [[short(1 / (1 - share)), value_ns] for share, value_ns in curve]
 
 
 def _search(search: CapacitySearch) -> dict[str, Any]:

@@ -59,14 +59,13 @@ def steps_table(findings: Findings) -> Table | None:
         number("Latency", lambda row: _latency(row[0], row[1].observation.latency_ns)),
         number("Failed", known(lambda row: 100 * row[1].observation.errors), "%"),
         number("Achieved", known(lambda row: 100 * row[1].observation.achieved), "%"),
-        word("Meets it", lambda row: _meets(row[1])),
+        word(
+            "Meets it",
+            lambda row: "yes" if row[1].is_good else STALLED if row[1].is_left_out else "no",
+        ),
     ]
     notes = (LEFT_OUT,) if any(step.is_left_out for _, step in steps) else ()
     return tabulated("Steps of the search", steps, fields, notes=notes)
-
-
-def _meets(step: SearchStep) -> str:
-    return "yes" if step.is_good else STALLED if step.is_left_out else "no"
 
 
 def _load(search: CapacitySearch, load: float | None) -> str:

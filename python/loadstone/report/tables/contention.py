@@ -5,7 +5,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Contention, contentions
 from loadstone.analysis.naming import describe_parameters
 from loadstone.report.result_words import NOT_KNOWN, quantile_words
-from loadstone.report.tables.layout import Column, Table, numbers
+from loadstone.report.tables.layout import Table, numbers, texts
 
 
 def contention_table(findings: Findings) -> Table | None:
@@ -18,7 +18,7 @@ def contention_table(findings: Findings) -> Table | None:
         caption="A client reads an ETag and writes on that condition until it wins. Fairness is"
         " Jain's index over clients: 1 where all won as often.",
         columns=(
-            Column(head="Contention", align="left"),
+            *texts("Contention"),
             *numbers("Wins/s", "Tries per win", "p50 to win", "p99 to win", "Fairness"),
         ),
         rows=tuple(_row(contention) for contention in contended),

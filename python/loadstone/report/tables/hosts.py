@@ -9,7 +9,6 @@ from loadstone.analysis.judgements.result import Result
 from loadstone.documents.summary import LoadHost
 from loadstone.report.result_words import MARKS, NOT_KNOWN, notes_below
 from loadstone.report.tables.layout import (
-    Column,
     Field,
     Table,
     case_fields,
@@ -18,6 +17,7 @@ from loadstone.report.tables.layout import (
     number,
     numbers,
     tabulated,
+    texts,
     word,
 )
 
@@ -77,7 +77,7 @@ def hosts_table(findings: Findings) -> Table | None:
         caption="Requests of measured trials. A start error counts from the common start; a"
         " clock's offset is the host's less the controller's, with the bound of its error.",
         columns=(
-            Column(head="Host", align="left"),
+            *texts("Host"),
             *numbers(
                 "Requests",
                 "Share",
@@ -85,7 +85,7 @@ def hosts_table(findings: Findings) -> Table | None:
                 ("Start error", "at most"),
                 ("Clock", "offset ± bound"),
             ),
-            Column(head="State", align="left"),
+            *texts("State"),
         ),
         rows=tuple(_row(name, host_trials, whole) for name, host_trials in trials_by_host.items()),
     )

@@ -5,7 +5,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.rules import limit_in_words
 from loadstone.report.result_words import NOT_KNOWN, evidence_words
-from loadstone.report.tables.layout import Column, Table, numbers, texts
+from loadstone.report.tables.layout import Table, numbers, texts
 
 
 def intervention_table(findings: Findings) -> Table | None:
@@ -51,9 +51,8 @@ def verdict_table(findings: Findings) -> Table:
             words = evidence_words(verdict.evidence) or NOT_KNOWN
             grade = verdict.grade or NOT_KNOWN
             rows.append((result.name, limit_in_words(verdict.limit), grade, verdict.reason, words))
-    heads = ("Result", "Limit", "Grade", "Because", "Evidence")
     return Table(
         title="What limited each result",
-        columns=tuple(Column(head=head, align="left") for head in heads),
+        columns=texts("Result", "Limit", "Grade", "Because", "Evidence"),
         rows=tuple(rows),
     )

@@ -64,9 +64,9 @@ class Field(Column, Generic[Item]):
         )
 
 
-def word(head: str, cell: Callable[[Item], str], *, is_optional: bool = False) -> Field[Item]:
+def word(head: str, cell: Callable[[Item], str]) -> Field[Item]:
     """Return a field of words."""
-    return Field(head=head, cell=cell, align="left", is_optional=is_optional)
+    return Field(head=head, cell=cell, align="left")
 
 
 def number(
@@ -95,7 +95,6 @@ def known(
 
 
 def texts(*heads: str) -> tuple[Column, ...]:
-    """Return columns of words."""
     return tuple(Column(head=head, align="left") for head in heads)
 
 
@@ -169,7 +168,7 @@ def latency_table(findings: Findings) -> Table | None:
     scale, unit = _time_unit([times.latency for times in every])
     of_case, caption = case_fields(findings.results)
     fields: list[Field[_Times]] = [
-        *map(_of_times, of_case),
+        *(field.of(lambda times: times.result) for field in of_case),
         word("Time", lambda times: times.kind),
     ]
     for name, head in QUANTILE_HEADS.items():
@@ -195,10 +194,6 @@ class _Times(NamedTuple):
     result: Result
     kind: str
     latency: Latency
-
-
-def _of_times(field: Field[Result]) -> Field[_Times]:
-    return Field(head=field.head, align=field.align, cell=lambda times: field.cell(times.result))
 
 
 def client_table(findings: Findings) -> Table:

@@ -14,7 +14,6 @@ class Piece:
 
 
 def pieces_of(markdown: str) -> Iterable[Piece]:
-    """Return the pieces of Markdown in their order."""
     text: list[str] = []
     lines = markdown.splitlines()
     at = 0

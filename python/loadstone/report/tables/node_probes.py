@@ -11,7 +11,7 @@ from loadstone.documents.node import (
     is_cached,
 )
 from loadstone.report.result_words import NOT_KNOWN
-from loadstone.report.tables.layout import Column, Table, numbers, texts
+from loadstone.report.tables.layout import Table, numbers, texts
 
 Nodes = Mapping[str, NodeDocument]
 Measured = tuple[str, StorageProbe]
@@ -33,7 +33,7 @@ def probe_tables(nodes: Nodes) -> Iterator[Table]:
     ]
     if measured:
         yield _storage(measured)
-    paths = [(name, other, probe) for name, other, probe in all_paths(nodes) if _is_measured(probe)]
+    paths = [path for path in all_paths(nodes) if path[2].keys() & {"ping", "bandwidth"}]
     if not paths:
         return
     names = list(dict.fromkeys(end for name, other, _ in paths for end in (name, other)))
@@ -56,10 +56,6 @@ def all_paths(nodes: Nodes) -> Iterator[tuple[str, str, PathProbe]]:
     for name, node in nodes.items():
         for other, probe in (node.get("paths") or {}).items():
             yield name, other, probe
-
-
-def _is_measured(probe: PathProbe) -> bool:
-    return "ping" in probe or "bandwidth" in probe
 
 
 def _storage(measured: Sequence[Measured]) -> Table:
@@ -124,10 +120,7 @@ def _matrix(
     cell: Callable[[PathProbe], str],
 ) -> Table:
     cells = {(name, other): cell(probe) for name, other, probe in paths}
-    columns = (
-        Column(head="from \\ to", align="left"),
-        *(Column(head=name) for name in names),
-    )
+    columns = (*texts("from \\ to"), *numbers(*names))
     rows = tuple(
         (name, *("" if name == other else cells.get((name, other), NOT_KNOWN) for other in names))
         for name in names
@@ -136,11 +129,7 @@ def _matrix(
 
 
 def _listed(paths: Iterable[tuple[str, str, PathProbe]]) -> Table:
-    heads = ("from", "to", "address", "ping, ms", "bandwidth, Gbit/s")
-    columns = tuple(
-        Column(head=head, align="left" if index < 3 else "right")
-        for index, head in enumerate(heads)
-    )
+    columns = (*texts("from", "to", "address"), *numbers("ping, ms", "bandwidth, Gbit/s"))
     rows = tuple(
         (name, other, str(probe.get("address") or NOT_KNOWN), _ping(probe), _bandwidth(probe))
         for name, other, probe in paths

@@ -101,7 +101,10 @@ def _beside(results: QueryResults) -> Table:
         title="Seconds of each query in streams",
         columns=(
             Column(head="Query", align="left"),
-            *(Column(head=_streams_name(results, stream), unit="s") for stream in results.streams),
+            *(
+                Column(head=f"{results.name_of(stream.arm)} ×{stream.streams}", unit="s")
+                for stream in results.streams
+            ),
         ),
         rows=tuple(
             (
@@ -117,10 +120,6 @@ def _beside(results: QueryResults) -> Table:
     )
 
 
-def _streams_name(results: QueryResults, streams: StreamRuns) -> str:
-    return f"{results.name_of(streams.arm)} ×{streams.streams}"
-
-
 def _hourly(rate: Mean | None) -> str:
     if rate is None:
         return NOT_KNOWN
@@ -129,12 +128,13 @@ def _hourly(rate: Mean | None) -> str:
 
 
 def three_digits(rate: float) -> str:
-    """Return a rate with three digits."""
     return f"{round(rate, 2 - math.floor(math.log10(rate))):,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _side_by_side(results: QueryResults) -> Table:
-    queries = list(dict.fromkeys(query.query for arm in results.arms for query in arm.queries))
+    every = [query for arm in results.arms for query in arm.queries]
+    queries = list(dict.fromkeys(query.query for query in every))
+    means = [query.time for query in every if query.time is not None]
     query_of = {(arm.arm, query.query): query for arm in results.arms for query in arm.queries}
     rows = [
         (name, *(_time(query_of.get((arm.arm, name))) for arm in results.arms)) for name in queries
@@ -146,7 +146,12 @@ def _side_by_side(results: QueryResults) -> Table:
             *(Column(head=results.name_of(arm.arm), unit="s") for arm in results.arms),
         ),
         rows=tuple(rows),
-        notes=tuple(filter(None, [_spread_note(results), _marks_note(results)])),
+        notes=tuple(
+            filter(
+                None,
+                [spread_note(means, of="Time"), marks_note(query.standing for query in every)],
+            )
+        ),
     )
 
 
@@ -189,7 +194,7 @@ def _loads(results: QueryResults) -> Table:
         number("Partitions", lambda load: str(load.partitions)),
         number("Files", lambda load: f"{load.files:,}"),
         number("Size", lambda load: _bytes(load.bytes)),
-        number("Loaded in", _loaded_in),
+        number("Loaded in", lambda t: "was there" if t.was_there else seconds(t.seconds)),
         number("Rate", _rate),
         number("SHA-256", lambda load: load.sha256[:12]),
     ]
@@ -220,15 +225,6 @@ def _time(query: QueryTimes | None) -> str:
     return f"{MARKS[query.standing]}{time.value:.{digits}f}{between}"
 
 
-def _spread_note(results: QueryResults) -> str:
-    means = [query.time for arm in results.arms for query in arm.queries if query.time is not None]
-    return spread_note(means, of="Time")
-
-
-def _marks_note(results: QueryResults) -> str:
-    return marks_note(query.standing for arm in results.arms for query in arm.queries)
-
-
 def _sum(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
@@ -236,10 +232,6 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 def _bytes(value: float | None) -> str:
     return NOT_KNOWN if value is None else units.format_bytes(value)
-
-
-def _loaded_in(load: TablesLoad) -> str:
-    return "was there" if load.was_there else seconds(load.seconds)
 
 
 def _rate(load: TablesLoad) -> str:

@@ -7,7 +7,7 @@ from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.documents.manifest import rows_kept
 from loadstone.report.result_words import NOT_KNOWN
-from loadstone.report.tables.layout import Column, Table, numbers
+from loadstone.report.tables.layout import Table, numbers, texts
 
 NOTES = (
     "Late: good actions began so long after their time in the trace. Rows: requests of the trace"
@@ -20,7 +20,7 @@ def replays_table(findings: Findings) -> Table | None:
     if not findings.replays:
         return None
     columns = (
-        Column(head="Replay", align="left"),
+        *texts("Replay"),
         *numbers("Rows", "Actions", "Recorded", "Took", "Late p50", "p99", "max"),
     )
     notes = [*NOTES, *dict.fromkeys(note for replay in findings.replays for note in _lost(replay))]

@@ -335,7 +335,7 @@ def _print_sentences(compared: Comparison, *, is_full: bool) -> None:
 def _print_cases(compared: Comparison, *, is_full: bool) -> None:
     """Print a row for each case that has a ratio; --full adds its interval and p."""
     from loadstone.cli.screen.output import print_table, print_words
-    from loadstone.report.compared_words import compared_note, compared_words
+    from loadstone.report.result_words import compared_note, compared_words
 
     shared = _shared_keys(compared)
     shown = [case for case in compared.comparisons if is_full or case.has_ratio]

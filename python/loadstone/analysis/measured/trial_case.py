@@ -1,0 +1,34 @@
+"""Which planned trial something is of, and its case."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.documents.trial import TrialDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfTrial:
+    """What is known of one trial; the fields are those of its document."""
+
+    trial: str
+    target: str
+    workload: str
+    phase: str
+    parameters: Mapping[str, object]
+    round: int
+    block: int
+
+
+def case_of(document: TrialDocument) -> dict[str, Any]:
+    """Return the fields of `OfTrial`."""
+    case = document["case"]
+    return {
+        "trial": document["id"],
+        "target": case["target"],
+        "workload": case["workload"],
+        "phase": document["phase"],
+        "parameters": case["parameters"],
+        "round": document["round"],
+        "block": document["block"],
+    }
