@@ -1,4 +1,4 @@
-"""The whole surface of the load generator, which is written in Rust (crates/loadgen)."""
+"""The Python interface of the load generator, which is written in Rust (crates/loadgen)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -66,18 +66,20 @@ LIST: Schema
 TARGET_ERROR_KINDS: Sequence[str]
 
 class TargetError(Exception):
-    """The target, its credentials or its buckets are not as they must be before load starts."""
+    """The target, its credentials or its buckets do not meet the requirements before load
+    starts.
+    """
 
     message: str
     hint: str | None
     kind: Kind
 
 class TooLargeError(ValueError):
-    """A table unpacks to more than is allowed: loadstone did not write it."""
+    """A table unpacks to more than the limit, so loadstone did not write it."""
 
 @final
 class Asker:
-    """A target that is asked one request after another, or several at once; this is no load.
+    """Sends single requests to a target, one after another or several at once; not for load.
 
     A request and an answer are JSON (`RawRequest` and `RawAnswer` in crates/loadgen) and a body.
     """
@@ -86,14 +88,14 @@ class Asker:
     def ask(
         self, requests: Sequence[tuple[str, bytes]], timeout_s: float
     ) -> list[tuple[str, bytes]]:
-        """Send requests at once, each over a connection of its own; answers come in their order."""
+        """Send requests concurrently, each over its own connection; return the answers in order."""
 
     def head(self, request_json: str, body: bytes) -> bytes:
-        """Return the head of a request, which the caller sends over a connection of its own."""
+        """Return the head of a request, which the caller sends over its own connection."""
 
 @final
 class Schema:
-    """The columns of a table, which crates/record tells of each table of a record."""
+    """The columns of a table; crates/record defines those of a record's tables."""
 
     def __new__(cls, source: object) -> Schema: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -103,13 +105,13 @@ class Schema:
         """The names of the columns."""
 
     def select(self, names: Sequence[str]) -> Schema:
-        """Return some of the columns, in the order of the names; KeyError for an unknown one."""
+        """Return a schema with these columns, in this order; KeyError for an unknown one."""
 
     def of_rows(self, rows: Sequence[Mapping[str, object]]) -> Table:
-        """Return a table of rows, dicts by the names of columns; what they lack is null."""
+        """Return a table from rows, dicts keyed by column name; missing values are null."""
 
     def of_columns(self, columns: Sequence[Sequence[object]]) -> Table:
-        """Return a table of columns, in the order of the schema."""
+        """Return a table from columns, in the order of the schema."""
 
     def read_parquet(self, path: str | PathLike[str], bytes_max: int, rows_max: int) -> Table:
         """Read a Parquet file; TooLargeError if it has more rows, or unpacks to more bytes.
@@ -121,12 +123,12 @@ class Schema:
 
 @final
 class Table:
-    """Rows in memory; pyarrow, polars and DuckDB take it by Arrow's capsule interface."""
+    """Rows in memory; pyarrow, polars and DuckDB read them through Arrow's capsule interface."""
 
     def __new__(cls, source: object) -> Table: ...
     @staticmethod
     def concat(schema: Schema, tables: Sequence[Table]) -> Table:
-        """Put tables behind each other, with the columns of a schema; of none, it is empty."""
+        """Concatenate tables with the columns of a schema; without tables, the result is empty."""
 
     @staticmethod
     def unpack(bytes: bytes) -> Table:
@@ -134,7 +136,7 @@ class Table:
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     @property
     def column_names(self) -> list[str]:
@@ -150,16 +152,16 @@ class Table:
         """Return the values of a column."""
 
     def kind(self, name: str) -> Literal["int64", "float64", "text", "bytes"]:
-        """Return of what kind a column's values are."""
+        """Return the type of a column's values."""
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """Return the rows as dicts."""
 
     def packed(self, name: str) -> bytes:
-        """Return a column of numbers as 64 bits each, in this host's order; a null is 0."""
+        """Return a column of numbers as 64 bits each, in this host's byte order; a null is 0."""
 
     def coded(self, name: str) -> tuple[bytes, list[str | None]]:
-        """Return a column of texts as packed places in a list of its values, each once."""
+        """Return a column of texts as packed indices into a list of its distinct values."""
 
     def pack(self) -> bytes:
         """Return the rows as the bytes of an Arrow stream."""
@@ -169,21 +171,21 @@ class Table:
 
 @final
 class StreamEncoder:
-    """Turns tables of one schema into the bytes of an Arrow stream, plain or inside zstd."""
+    """Encodes tables of one schema as the bytes of an Arrow stream, plain or compressed by zstd."""
 
     def __new__(cls, schema: Schema, *, is_packed: bool = False) -> StreamEncoder: ...
     def begin(self) -> bytes:
-        """Return what begins the stream, before its first table."""
+        """Return the beginning of the stream, before its first table."""
 
     def encode(self, table: Table) -> bytes:
-        """Return a table's bytes; columns that the stream does not know are dropped."""
+        """Return a table's bytes; columns that are not in the schema are dropped."""
 
     def end(self) -> bytes:
-        """Return what ends the stream; nothing the second time."""
+        """Return the end of the stream; empty when called again."""
 
 @final
 class StreamReader:
-    """Yields the whole batches of an Arrow stream that may be cut at any byte."""
+    """Yields the whole batches of an Arrow stream that may be truncated at any byte."""
 
     def __new__(
         cls,
@@ -196,7 +198,7 @@ class StreamReader:
     ) -> StreamReader: ...
     @staticmethod
     def of_descriptor(descriptor: int) -> StreamReader:
-        """Read from a descriptor, such as a pipe's, which stays its owner's."""
+        """Read from a descriptor, such as a pipe's; the caller keeps its ownership."""
 
     @property
     def schema(self) -> Schema | None:
@@ -204,44 +206,44 @@ class StreamReader:
 
     @property
     def read_bytes(self) -> int:
-        """How many bytes have been read whole, from where it began."""
+        """Number of bytes of the whole batches read, relative to the start."""
 
     def __iter__(self) -> StreamReader: ...
     def __next__(self) -> Table: ...
 
 @final
 class ParquetEncoder:
-    """Turns tables of one schema into the bytes of a Parquet file, a row group at a time."""
+    """Encodes tables of one schema as the bytes of a Parquet file, one row group at a time."""
 
     def __new__(cls, schema: Schema) -> ParquetEncoder: ...
     def encode(self, table: Table) -> bytes:
-        """Add a table, and return the bytes that have been finished by now."""
+        """Add a table, and return the bytes finished so far."""
 
     def end(self) -> bytes:
-        """Return the rest of the file; nothing the second time."""
+        """Return the rest of the file; empty when called again."""
 
 @final
 class Control:
-    """The handle by which another thread, or a signal's handler, stops a trial."""
+    """A handle for other threads and signal handlers to control a trial."""
 
     def __new__(cls) -> Control: ...
     def stop(self) -> None:
-        """Stop the trial; it ends within a second with what it has."""
+        """Stop the trial; it ends within a second and keeps its data."""
 
     def start(self, at_unix_ns: int) -> None:
-        """Tell a trial that waits for its start when to start, by this host's clock since 1970."""
+        """Set the start of a waiting trial, in Unix nanoseconds of this host's clock."""
 
     def lease(self, seconds: float) -> None:
-        """Let the trial go on for so long from now, and interrupt it then; 0 is for ever.
+        """Interrupt the trial after this many seconds, unless the lease is renewed; 0 means never.
 
-        A lease that has run out is not renewed. The summary says so in `reason`.
+        An expired lease is not renewed. The summary reports it in `reason`.
         """
 
     def begin_turn(self, turn: int, doubts: bytes | None, lost: list[int]) -> None:
-        """Have a script that several hosts run go on to a turn, 1 or 2.
+        """Start a turn, 1 or 2, of a script that several hosts run.
 
         `doubts` are the subjects that other hosts have in doubt, four bytes each, or None for all;
-        `lost` the hosts, by the numbers of their portions, that had not ended the turn before.
+        `lost` are the portion numbers of hosts that had not ended the previous turn.
         """
 
 @final
@@ -250,7 +252,7 @@ class Histogram:
 
     def __new__(cls) -> Histogram: ...
     def add(self, encoded: bytes) -> None:
-        """Add an encoded (V2, compressed) histogram; ValueError if it is none."""
+        """Add an encoded (V2, compressed) histogram; ValueError if it is not valid."""
 
     def merge(self, other: Histogram) -> None:
         """Add the counts of another histogram."""
@@ -259,13 +261,15 @@ class Histogram:
         """Count one value, or the same value several times."""
 
     def quantile(self, quantile: float) -> int:
-        """Return the upper edge of the bucket that holds the quantile, 0 to 1, by nearest rank."""
+        """Return the upper edge of the bucket with the quantile (0 to 1), by nearest rank."""
 
     def at_ranks(self, ranks: list[int]) -> list[int]:
-        """Return the upper edges of the buckets with the values of these ranks, least first."""
+        """Return the upper edges of the buckets with the values of these ranks, in ascending
+        order.
+        """
 
     def count_at_or_below(self, value_ns: int) -> int:
-        """Return how many values lie at or below a value."""
+        """Return how many values are at or below a value."""
 
     @property
     def count(self) -> int: ...
@@ -278,19 +282,19 @@ class Histogram:
     @property
     def max(self) -> int: ...
     def buckets(self) -> tuple[list[int], list[int]]:
-        """Return the upper edges of the buckets that hold something, and their counts."""
+        """Return the upper edges of the non-empty buckets, and their counts."""
 
     def encode(self) -> bytes:
         """Return the compressed V2 encoding, which other HdrHistogram libraries read."""
 
     def pack(self) -> bytes:
-        """Return the V2 encoding without compression: a tenth of the time to make and to read."""
+        """Return the V2 encoding without compression, ten times as fast to write and read."""
 
     def __len__(self) -> int: ...
 
 @final
 class Store:
-    """A running embedded store; it serves from threads of its own until `stop`."""
+    """A running embedded store; it serves from its own threads until `stop`."""
 
     def __new__(cls, config_json: str) -> Store: ...
     @property
@@ -304,7 +308,7 @@ class Store:
 
 @final
 class NullServer:
-    """A running server that stores nothing; it serves from threads of its own until `stop`."""
+    """A running server that stores nothing; it serves from its own threads until `stop`."""
 
     def __new__(cls, config_json: str) -> NullServer: ...
     @property
@@ -321,88 +325,88 @@ def drivers(*, with_tests: bool = False) -> list[dict[str, Any]]:
     """Return the drivers with their operations, settings and facts."""
 
 def read_target(text: str) -> tuple[str, tuple[str, str] | None] | None:
-    """Return the driver that one word for a target means, and the setting that the word fills."""
+    """Return the driver for a target given as one word, and the setting that the word fills."""
 
 def from_environment(driver: str, settings_json: str, environ: dict[str, str]) -> str:
-    """Return, as JSON, the settings that a target does not give and the environment does."""
+    """Return, as JSON, settings from the environment that the target does not state."""
 
 def absent_secret(driver: str, settings_json: str) -> tuple[str, str | None] | None:
-    """Return which secret of a target this host lacks, and what to do; None when it has all.
+    """Return the secret of a target that this host lacks, with a hint; None if it has all.
 
-    No server is asked and no command is run.
+    No server is contacted and no command is run.
     """
 
 def profile_commands(profile: str) -> list[str]:
-    """Return the commands that are run on this host to have the keys of an AWS profile."""
+    """Return the commands that are run on this host to get the keys of an AWS profile."""
 
 def bucket_name(prefix: str, buckets: int, bucket: int) -> str:
-    """Return the name of a bucket of a dataset that has so many."""
+    """Return the name of a bucket of a dataset with this many buckets."""
 
 def longest_sealed(
     path: str | PathLike[str], sha256: str
 ) -> tuple[tuple[str, int], tuple[str, int]]:
-    """Return the key that is stored as the longest, with its bytes, and the longest name of a file.
+    """Return the longest stored key with its bytes, and the longest file name.
 
-    Of the keys of a script's file of subjects, where paths are encrypted.
+    Over the keys in a script's file of subjects, with encrypted paths.
     """
 
 def sealed_bytes(segment_bytes: int) -> int:
-    """Return how long a segment of a key is as it is stored where paths are encrypted."""
+    """Return the length of a key's segment when it is stored with encrypted paths."""
 
 def operations() -> list[dict[str, Any]]:
     """Return the operations."""
 
 def blot(text: str, secrets: list[str]) -> str:
-    """Return a text with secrets, and parts of eight bytes and more of them, blotted out."""
+    """Return a text with secrets, and parts of them from eight bytes on, masked."""
 
 def volume_of(path: PathLike[str]) -> str:
-    """Return the file system that a directory lies on, in the words of `on_volume`."""
+    """Return the file system of a directory, in the format of `on_volume`."""
 
 def is_in_kernel_folder(path: PathLike[str]) -> bool:
-    """Tell whether what is made at a path would be below /dev, /proc or /sys, but for /dev/shm."""
+    """Tell whether a path is below /dev, /proc or /sys, except /dev/shm."""
 
 def foreign_line(text: str) -> str:
-    """Return what a target said as one line for people: without this process's secrets."""
+    """Return a target's message as one line without this process's secrets."""
 
 def plain(text: str) -> str:
-    """Return a text without characters that could steer a terminal; line breaks stay."""
+    """Return a text without terminal control characters; line breaks are kept."""
 
 def variable_named(name: str) -> str:
-    """Return a variable's name for a message, unless it may be a secret in the name's place."""
+    """Return a variable's name for a message, unless the name itself may be a secret."""
 
 def file_named(path: str) -> str:
-    """Return a file's name for a message that it cannot be read, unless it may be a secret."""
+    """Return a file's name for an error message, unless the name itself may be a secret."""
 
 def keep_secrets(variables: dict[str, str], files: dict[str, str]) -> None:
-    """Keep the values of `{env: NAME}` and `{file: PATH}` that a controller sent.
+    """Store the values of `{env: NAME}` and `{file: PATH}` that a controller sent.
 
-    They are in memory alone, are found before this host's own, and replace those sent before.
+    They are only kept in memory, take precedence over this host's own, and replace earlier ones.
     """
 
 def list_objects(trial_json: str, objects_max: int, on_page: Callable[[Table], object]) -> bool:
-    """List the objects of a trial's only place whose keys begin with its prefix.
+    """List the objects in a trial's single place whose keys begin with its prefix.
 
-    `on_page` is called from this thread with tables of `LIST`, of `objects_max` rows together at
-    most. What it raises ends the listing and is raised again. Returns whether there are more.
+    `on_page` is called from this thread with tables of `LIST`, of `objects_max` rows in total at
+    most. An exception in it ends the listing and is raised. Returns whether there are more objects.
     """
 
 def list_facts(path: str | PathLike[str]) -> str:
-    """Read a list of objects whole, and return what is true of it, as JSON.
+    """Read a whole list of objects, and return its facts as JSON.
 
     `objects`, `bytes`, `size_bytes_min`, `size_bytes_max`, `without_size` and `with_etag`.
-    ValueError if it is none, or has no objects.
+    ValueError if it is invalid, or has no objects.
     """
 
 def check(trial_json: str) -> None:
-    """Raise ValueError with every mistake of a trial document, one a line."""
+    """Raise ValueError with every mistake of a trial document, one per line."""
 
 def judge_history(trial_json: str) -> str:
-    """Judge the histories that a trial names; return what an audit's summary says as JSON."""
+    """Judge the histories that a trial names; return an audit's summary as JSON."""
 
 def on_clock(calls: bytes, offset_ns: int, bound_ns: int) -> bytes:
-    """Return calls of a history by another clock, from which their host's differs by an offset.
+    """Convert a history's calls to another clock, given the offset of their host's clock.
 
-    It is known to a bound, by which each call is widened. Raises ValueError for what is no calls.
+    Each call is widened by the bound of the offset. Raises ValueError for invalid calls.
     """
 
 def run_trial(
@@ -414,8 +418,8 @@ def run_trial(
 ) -> str:
     """Run a trial and return its summary as JSON.
 
-    `on_event` is called from this thread; an event has the kind and the fields of the message by
-    which an agent sends it on (`hosts/messages.py`). What it raises interrupts the trial and is
-    raised again at its end; when it raises for an intent, nothing has been made. With `holds` the
-    load waits when all is ready, and `control.start` tells when it begins.
+    `on_event` is called from this thread; an event has the kind and the fields of the message with
+    which an agent forwards it (`hosts/messages.py`). An exception in it interrupts the trial and is
+    raised at its end; if it is raised for an intent, nothing has been created. With `holds` the
+    load waits when it is ready, until the time given to `control.start`.
     """

@@ -30,7 +30,8 @@ class Browser:
         self._read, to_write = os.pipe()
 
         def place_pipes() -> None:
-            # The protocol is spoken on 3 and 4; either may be in the other's place.
+            # The protocol uses descriptors 3 and 4, which these two may already have in reverse
+            # order.
             a, b = os.dup(to_read), os.dup(to_write)
             os.dup2(a, 3)
             os.dup2(b, 4)
@@ -102,7 +103,7 @@ class Browser:
         return answer["result"].get("value")
 
     def wait_for(self, expression: str) -> Any:
-        """Return the first value of an expression that is true."""
+        """Return the first truthy value of an expression."""
         end = time.monotonic() + TIMEOUT_S
         while time.monotonic() < end:
             with contextlib.suppress(AssertionError):
@@ -128,7 +129,7 @@ class Browser:
         path.write_bytes(base64.b64decode(self._ask("Page.captureScreenshot", asked)["data"]))
 
     def paper(self, path: Path) -> None:
-        """Write the page as it prints, as a PDF."""
+        """Write the page in its print layout as a PDF."""
         asked = {"printBackground": False, "preferCSSPageSize": True}
         path.write_bytes(base64.b64decode(self._ask("Page.printToPDF", asked)["data"]))
 

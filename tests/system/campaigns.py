@@ -6,9 +6,9 @@ from loadstone.cli import exit_code
 from tests.system.command import HANGS_AFTER_S, Process
 
 WENT_WELL = (0, exit_code.VOID)
-"""How a load ends that nothing kept from its end; on a busy machine its requests may leave late."""
+"""Exit codes of a load with all requests good; on a busy machine late ones make it void."""
 
-# Eight trials of a fifth of a second on two targets that are none.
+# Eight trials of a fifth of a second on two null targets.
 QUICK = """\
 name: quick
 targets:
@@ -22,7 +22,7 @@ phases:
   - {op: get, duration: 200ms}
 """
 
-# Leaves the machine to other work while tests wait for it.
+# A rate that leaves the machine to other work while tests wait for it.
 LONG = QUICK.replace("200ms", "10m").replace("threads: 1", "rate: 100/s, clients_max: 20")
 
 

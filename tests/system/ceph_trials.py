@@ -38,7 +38,7 @@ def service(result: Result, second: int | None = None) -> "_loadgen.Histogram":
 
 @contextlib.contextmanager
 def after(seconds: float, act: Callable[[], Any]) -> Iterator[None]:
-    """Do something from a thread of its own once a time has passed, and wait for it at the end."""
+    """Act in a separate thread after some seconds; wait for the thread at the end."""
     timer = threading.Timer(seconds, act)
     timer.start()
     try:
@@ -49,7 +49,7 @@ def after(seconds: float, act: Callable[[], Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def frozen(cluster: Cluster) -> Iterator[None]:
-    """Have every OSD do nothing for a while, with its connections open."""
+    """Suspend every OSD for a while, with its connections open."""
     osds = [f"osd.{number}" for number in range(cluster.shape.osds)]
     try:
         cluster.processes.signal(*osds, number=signal.SIGSTOP)
@@ -60,7 +60,7 @@ def frozen(cluster: Cluster) -> Iterator[None]:
 
 @contextlib.contextmanager
 def without(cluster: Cluster, *osds: int) -> Iterator[None]:
-    """Take OSDs away at once, and have the cluster whole again at the end."""
+    """Kill OSDs, and restore the cluster at the end."""
     for number in osds:
         cluster.kill(f"osd.{number}")
     try:
@@ -74,14 +74,14 @@ def without(cluster: Cluster, *osds: int) -> Iterator[None]:
 
 
 def mend(cluster: Cluster, *osds: int) -> None:
-    """Start OSDs again that were killed, and wait until every object has its copies."""
+    """Restart killed OSDs, and wait until every object has all its copies."""
     for number in osds:
         cluster.start_osd(number)
     cluster.wait_until_clean()
 
 
 def until(what: str, is_so: Callable[[], bool], limit_s: float = 120) -> None:
-    """Wait for something that the cluster does in its own time."""
+    """Wait for a condition that the cluster reaches by itself."""
     deadline = time.monotonic() + limit_s
     while not is_so():
         assert time.monotonic() < deadline, f"{what}: not so after {limit_s:.0f} s"

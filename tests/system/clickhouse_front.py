@@ -1,7 +1,7 @@
-"""The HTTP interface of a ClickHouse server over chdb, as far as our client uses it.
+"""The HTTP interface of a ClickHouse server over chdb, as far as loadstone's client uses it.
 
-No current server is to be had from the package registries. The engine behind it is ClickHouse's
-own; what this file imitates is the way in: queries, settings and inserts of one client at a time.
+Package registries have no current server. The engine is ClickHouse's own; this file imitates only
+its interface: queries, settings and inserts of one client at a time.
 
 python -m tests.system.clickhouse_front FOLDER [PASSWORD]    prints its address
 """

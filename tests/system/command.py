@@ -1,4 +1,4 @@
-"""Runs `loadstone` as a user does: a process of its own, with an environment and a folder."""
+"""Runs `loadstone` as a user does: in its own process, with an environment and a folder."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from loadstone.analysis.rules import find_rule
 from loadstone.cli import exit_code
 from tests.system import warm_start
 
-# A command that takes longer hangs; none of the tests' commands has work for a minute.
+# A command that takes longer hangs; none of the tests' commands needs even a minute.
 HANGS_AFTER_S = 600
 
 # State kept on the host that runs the tests must not decide their results.
@@ -26,7 +26,7 @@ Process = subprocess.Popen[str] | warm_start.Fork
 
 
 ERRORS_AS_JSON = ("--errors", "json")
-"""Words before a command, which make its errors JSON with kinds: those outlast better wording."""
+"""Options before a command that print errors as JSON, whose kinds are more stable than wording."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class CommandResult:
     err: str
 
     def json(self) -> Any:
-        """Read what it printed as JSON."""
+        """Parse the output as JSON."""
         assert self.out, self.err
         return json.loads(self.out)
 
     @property
     def errors(self) -> list[dict[str, Any]]:
-        """Read the errors that it printed after `--errors json`."""
+        """Parse the errors that it printed after `--errors json`."""
         return errors_in(self.err)
 
     @property
@@ -81,7 +81,7 @@ def loadstone(
 
 
 def settled(code: int, err: str) -> int:
-    """Return an exit code, but for results that are void since a busy host held the client up."""
+    """Return the exit code, but 0 for results that are void only because the host was busy."""
     void = [line for line in err.splitlines() if line.startswith("void: ")]
     busy = {find_rule(rule).short for rule in ("STALLED", "LAG")}
     reasons = {reason for line in void for reason in line.rpartition(": ")[2].split("; ")}
@@ -115,7 +115,7 @@ def trials_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def assert_secret_absent(secret: str, result: CommandResult, folder: Path) -> None:
-    """Search for a secret in all that was printed and all that was written."""
+    """Search for a secret in the whole output and in all written files."""
     assert secret not in result.out + result.err
     for path in folder.rglob("*"):
         if path.is_file():

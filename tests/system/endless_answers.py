@@ -1,6 +1,7 @@
-"""Answers that never end, or ask for another request each time: what keeps a client for ever.
+"""Responses that never end, or cause a further request each time, which could block a client for
+ever.
 
-Each names the requests that it takes; the others get their true answers.
+Each states which requests it spoils; all others get their true responses.
 """
 
 import itertools
@@ -51,12 +52,12 @@ def _half_a_head(exchange: Exchange) -> bool:
 
 
 def _keys(first: int) -> list[str]:
-    # Some have the dataset's form, far beyond its numbers.
+    # Some look like the dataset's keys, but with numbers far beyond its size.
     return [f"object-{first:09d}0", f"object-{first:09d}x", f"x{first:09d}"]
 
 
 def _pages(token: Callable[[], int]) -> Spoiler:
-    """Answer each listing with a page that another follows."""
+    """Answer each listing with a page that has a continuation."""
 
     def spoil(exchange: Exchange) -> bool:
         if not _is_listing(exchange.request):
@@ -71,7 +72,7 @@ def _pages(token: Callable[[], int]) -> Spoiler:
         else:
             facts = {"bytes": 1, "hash": "", "content_type": "", "last_modified": ""}
             page = [{"name": key, **facts} for key in _keys(number)]
-            # So long a page that another is asked for.
+            # A full page, so that the client requests another.
             limit = int(parse_qs(urlsplit(exchange.request.path).query).get("limit", ["10000"])[0])
             names = (f"y{number:09d}-{index}" for index in range(limit - len(page)))
             body = json.dumps(page + [{"name": name, **facts} for name in names]).encode()
@@ -86,7 +87,7 @@ def _of_log_ins(spoil: Spoiler) -> Spoiler:
 
 
 def _token_until(expires_at: str, life_s: str) -> Spoiler:
-    """Give out true tokens that say they end at that time."""
+    """Issue valid tokens that claim to expire at that time."""
 
     def spoil(exchange: Exchange) -> bool:
         if not _is_log_in(exchange.request):

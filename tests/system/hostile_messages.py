@@ -1,7 +1,7 @@
-"""Messages that would run something, if anything were made of them but plain values.
+"""Messages that would run code if they were decoded to anything but plain values.
 
 They are enumerated: each message that either side knows and each of its fields, each kind of value
-that MessagePack and pickle can carry, and each name of a handler in the dask that is installed.
+that MessagePack and pickle can represent, and each name of a handler in the installed dask.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class Runs:
 
 
 def hostile_values(canary: Path) -> list[Any]:
-    """Return values that would leave a file, if anything ran or unpickled them."""
+    """Return values that would create a file if anything ran or unpickled them."""
     command = f"touch {canary}"
     pickles = [pickle.dumps(Runs(command), number) for number in range(pickle.HIGHEST_PROTOCOL + 1)]
     code = compile(f"__import__('os').system({command!r})", "x", "exec")
@@ -54,7 +54,7 @@ def hostile_values(canary: Path) -> list[Any]:
 
 
 def frames_of_dask(value: object) -> list[bytes]:
-    """Return a value as each of dask's families of serializers packs it."""
+    """Return a value as packed by each of dask's families of serializers."""
     protocol = pytest.importorskip("distributed.protocol")
     from distributed.protocol.serialize import families
 
@@ -68,7 +68,7 @@ def frames_of_dask(value: object) -> list[bytes]:
 
 
 def names_to_try() -> list[str]:
-    """Return all that could be a handler here or in dask."""
+    """Return all names that could be a handler in loadstone or dask."""
     distributed = pytest.importorskip("distributed")
     names = {messages.word(kind) for kind in get_args(messages.FromAgent | messages.FromController)}
     for kind in (distributed.Scheduler, distributed.Worker, distributed.Nanny, distributed.Client):
@@ -79,7 +79,7 @@ def names_to_try() -> list[str]:
 
 
 def hostile_messages(canary: Path, kinds: Any) -> Iterator[bytes]:
-    """Yield each message of a side with each hostile value in each field, and names of others."""
+    """Yield each message of a side with each hostile value in each field, and unknown names."""
     values = hostile_values(canary)
     for kind in get_args(kinds):
         names = [field.name for field in fields(kind)]
@@ -92,7 +92,7 @@ def hostile_messages(canary: Path, kinds: Any) -> Iterator[bytes]:
         yield pack(name, {"function": values[0], "args": values[1], "kwargs": {}, "attempt": 1})
     yield from (msgpack.packb((value, {})) for value in values)
     yield from map(msgpack.packb, values)
-    # Types that nobody has: negative ones are MessagePack's own.
+    # Unassigned extension types; the negative ones are MessagePack's own.
     yield from (b"\x92\xa3end\xc7\x01" + bytes([code]) + b"x" for code in range(128, 256))
     yield b"\x91" * 100_000
     yield b"\x92\xa3end\xdf\xff\xff\xff\xff"
@@ -101,7 +101,7 @@ def hostile_messages(canary: Path, kinds: Any) -> Iterator[bytes]:
 
 
 def hostile_messages_that_are_messages(canary: Path) -> list[bytes]:
-    """Return those that do not end the connection before the next is read."""
+    """Return the messages after which the connection stays open for the next one."""
     whole = []
     for packed in hostile_messages(canary, messages.FromAgent | messages.FromController):
         with contextlib.suppress(ValueError):

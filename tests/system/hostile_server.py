@@ -1,8 +1,8 @@
-"""A proxy that passes requests on to a sound store, and spoils the chosen answers.
+"""A proxy that forwards requests to a sound store, and spoils chosen responses.
 
-A spoiler is a function that decides, for one request, what goes back instead of the true answer:
-other bytes, too few, too many, too late, or none. It is called with the exchange and returns
-whether it took care of the request; otherwise the true answer is passed on.
+A spoiler is a function that decides, for one request, which response replaces the true one: other
+bytes, too few, too many, too late, or none. It is called with the exchange and returns whether it
+handled the request; otherwise the true response is forwarded.
 """
 
 import contextlib
@@ -21,43 +21,43 @@ _BUFFER_BYTES = 1 << 16
 
 
 class ConnectionLostError(Exception):
-    """The client or the store went away; no one is left to answer."""
+    """The client or the store has disconnected."""
 
 
 @dataclass
 class Message:
-    """A request or an answer: its first line, its headers as they came, and its body."""
+    """A request or a response: its first line, its unchanged headers, and its body."""
 
     start: str
     headers: list[tuple[str, str]] = field(default_factory=list)
     body: bytes = b""
 
     def header(self, name: str) -> str | None:
-        """Give the value of a header, if it is there."""
+        """Return the value of a header, or None."""
         for key, value in self.headers:
             if key.lower() == name:
                 return value
         return None
 
     def head(self) -> bytes:
-        """Write the first line and the headers."""
+        """Return the bytes of the first line and the headers."""
         lines = [self.start, *(f"{key}: {value}" for key, value in self.headers)]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
     @property
     def method(self) -> str:
-        """Name the method of a request."""
+        """Return the method of a request."""
         return self.start.split(" ", 1)[0]
 
     @property
     def path(self) -> str:
-        """Give the path of a request, with its query."""
+        """Return the path of a request, with its query."""
         return self.start.split(" ")[1]
 
 
 @dataclass
 class Exchange:
-    """One request under way, its client, and how many such requests were spoiled before."""
+    """A request in progress, its client, and how many such requests were spoiled before."""
 
     server: "HostileServer"
     client: socket.socket
@@ -65,7 +65,7 @@ class Exchange:
     number: int
 
     def true_answer(self) -> Message:
-        """Ask the store, whose answers are sound."""
+        """Return the store's true response."""
         with socket.create_connection((HOST, self.server.upstream_port)) as store:
             store.sendall(self.request.head() + self.request.body)
             return Reader(store).answer(self.request.method)
@@ -78,22 +78,22 @@ class Exchange:
             raise ConnectionLostError from error
 
     def send_status(self, status: str, *headers: tuple[str, str], body: bytes = b"") -> None:
-        """Send a whole answer that keeps the connection open."""
+        """Send a complete response that keeps the connection open."""
         length = ("Content-Length", str(len(body)))
         answer = Message(f"HTTP/1.1 {status}", [length, *headers], body)
         self.send(answer.head() + answer.body)
 
     def close(self) -> None:
-        """Close the connection in order."""
+        """Close the connection gracefully."""
         raise ConnectionLostError
 
     def reset(self) -> None:
-        """Break the connection off, so that the client's kernel reports a reset."""
+        """Abort the connection, so that the client's kernel reports a reset."""
         self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         raise ConnectionLostError
 
     def wait(self, seconds: float) -> None:
-        """Say nothing for a while, but not longer than the server lives."""
+        """Wait silently, but not longer than the server lives."""
         if self.server.is_stopping.wait(seconds):
             raise ConnectionLostError
 
@@ -105,21 +105,21 @@ class Reader:
     """Reads HTTP messages from a socket."""
 
     def __init__(self, source: socket.socket) -> None:
-        """Read from `source`, from now on."""
+        """Read from `source`."""
         self.source = source
         self.buffer = b""
 
     def request(self) -> Message | None:
-        """Read a request, or None when no other comes."""
+        """Read a request; None if there is no further one."""
         message = self._head()
-        # Another protocol's first words may look like a head, and what follows them does not.
+        # Another protocol's preface may look like a head, but not what follows it.
         if message is None or message.start.count(" ") != 2:
             return None
         message.body = self._body(message)
         return message
 
     def answer(self, method: str) -> Message:
-        """Read the answer to a request with `method`."""
+        """Read the response to a request with `method`."""
         message = self._head()
         if message is None:
             raise ConnectionLostError
@@ -153,7 +153,7 @@ class Reader:
 
     def _chunks(self) -> bytes:
         raw = b""
-        # As they came, so that what is passed on is what was signed.
+        # Unchanged, so that the forwarded bytes match the signature.
         while not raw.endswith(b"0\r\n\r\n"):
             if not self.buffer and not self._more():
                 raise ConnectionLostError
@@ -170,12 +170,12 @@ class Reader:
 
 
 class HostileServer:
-    """Listens, and answers each connection on a thread of its own."""
+    """Listens, and handles each connection in its own thread."""
 
     def __init__(
         self, upstream_port: int, spoil: Spoiler, tls: ssl.SSLContext | None = None
     ) -> None:
-        """Pass requests on to the store at `upstream_port`, unless `spoil` takes them."""
+        """Forward requests to the store at `upstream_port`, unless `spoil` handles them."""
         self.upstream_port = upstream_port
         self.spoil = spoil
         self.tls = tls
@@ -190,18 +190,18 @@ class HostileServer:
 
     @property
     def url(self) -> str:
-        """Name the server to a client."""
+        """Return the server's URL for clients."""
         return f"{'https' if self.tls else 'http'}://{HOST}:{self._port}"
 
     def stop_listening(self) -> None:
         """Refuse every new connection from now on."""
         with contextlib.suppress(OSError):
-            # A thread that waits in accept() would keep the socket alive after a mere close.
+            # After a mere close, a thread waiting in accept() would keep the socket alive.
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def stop(self) -> None:
-        """Refuse new connections and end those that are open."""
+        """Refuse new connections and close open ones."""
         self.is_stopping.set()
         self.stop_listening()
         for thread in self._threads:
@@ -246,7 +246,7 @@ class HostileServer:
 def hostile(
     upstream_port: int, spoil: Spoiler, tls: ssl.SSLContext | None = None
 ) -> Iterator[HostileServer]:
-    """Run a hostile server for as long as the block lasts."""
+    """Run a hostile server for the duration of the block."""
     server = HostileServer(upstream_port, spoil, tls)
     try:
         yield server
@@ -256,9 +256,10 @@ def hostile(
 
 @contextlib.contextmanager
 def self_made_authority(*, shows_itself: bool = False) -> Iterator[tuple[ssl.SSLContext, Path]]:
-    """Make an unknown authority and a certificate by it; give a context and its file.
+    """Make an unknown certificate authority and a certificate; return a TLS context and the CA's
+    file.
 
-    One that `shows_itself` has its own certificate in the place of the server's.
+    With `shows_itself` the server presents the authority's own certificate.
     """
     with tempfile.TemporaryDirectory(prefix="loadstone-") as name:
         folder = Path(name)
@@ -282,7 +283,7 @@ def self_made_authority(*, shows_itself: bool = False) -> Iterator[tuple[ssl.SSL
 
 
 def every(count: int, spoil: Spoiler) -> Spoiler:
-    """Spoil one in `count` reads of an object, counted over all connections."""
+    """Spoil one in `count` object reads, counted over all connections."""
     lock = threading.Lock()
     requests = 0
 
@@ -304,13 +305,13 @@ def is_object_read(request: Message) -> bool:
 
 
 def wait_forever(exchange: Exchange) -> bool:
-    """Take the request and never answer."""
+    """Never respond to the request."""
     exchange.wait(3600)
     return True
 
 
 def drip(exchange: Exchange) -> bool:
-    """Answer a byte at a time, so that something always comes but never the whole."""
+    """Respond one byte at a time, so that data always arrives but never the whole response."""
     answer = exchange.true_answer()
     for byte in answer.head() + answer.body:
         exchange.send(bytes([byte]))

@@ -1,4 +1,4 @@
-"""Runs a command as on a host that forbids a system call: a seccomp filter answers "no" to it.
+"""Runs a command as on a host that forbids a system call, by a seccomp filter.
 
 python -m tests.system.seccomp NUMBER COMMAND...
 """
@@ -24,9 +24,9 @@ class Program(ctypes.Structure):
 
 
 def forbid(number: int) -> None:
-    """Have the kernel refuse one system call to this process and all that it starts."""
+    """Make the kernel refuse one system call to this process and its children."""
     instructions = (
-        # The number of the call is the first word of what the filter is shown.
+        # The number of the call is the first word of the filter's input.
         (LOAD_WORD, 0, 0, 0),
         (JUMP_IF_EQUAL, 0, 1, number),
         (RETURN, 0, 0, ERRNO | errno.EPERM),

@@ -20,7 +20,7 @@ from tests.system.servers.processes import ServerError
 
 
 def main() -> int:
-    """Do what the command line says; the exit code is 1 when a server could not be had."""
+    """Run the command line; the exit code is 1 when a server could not be installed."""
     arguments = _parser().parse_args()
     if arguments.command == "install":
         problems = install(arguments.names or list(INSTALLERS))
@@ -29,8 +29,8 @@ def main() -> int:
         if problems and not arguments.strict:
             print("hint: the tests that need it are skipped", file=sys.stderr)
         return 1 if problems and arguments.strict else 0
-    # A terminated process must stop its servers too, so it ends the way an interrupted one does.
-    # Started in the background by a shell, it would ignore the one.
+    # SIGTERM must stop the servers as SIGINT does, since a shell's background processes ignore
+    # SIGINT.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     started = time.monotonic()

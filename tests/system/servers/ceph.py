@@ -33,23 +33,23 @@ from tests.system.servers.processes import (
 )
 
 ENVIRONMENT = {
-    # Debian links Ceph with the allocator of glibc, which keeps what it once had unless told so.
+    # Debian links Ceph with glibc's allocator, which keeps freed memory without this setting.
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_TRIM_THRESHOLD_": str(1 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(64 << 10),
-    # What the user who runs the tests has set for another cluster.
+    # Override the user's setting for another cluster.
     "CEPH_ARGS": "",
     "CEPH_CONF": "",
 }
-# An OSD that keeps its data in memory is for measuring: what it once had it keeps, as memory that
-# is touched for the first time can cost the host more than all else. Other arenas give heaps back.
+# An OSD with data in memory is used for measurements. It keeps freed memory, because the first
+# access to new memory can cost the host more than everything else. Other arenas return heaps.
 KEEPS_MEMORY = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_TRIM_THRESHOLD_": str(16 << 30),
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
-# The bindings of Ceph belong to the system's interpreter.
+# Ceph's Python bindings belong to the system's interpreter.
 SYSTEM_PYTHON = "/usr/bin/python3"
 PROGRAMS = [
     "ceph",
@@ -65,7 +65,7 @@ PROGRAMS = [
     "rbd-nbd",
 ]
 
-# Room for the data of all tests; the files of the OSDs are sparse.
+# Space for the data of all tests; the OSDs' files are sparse.
 ROOM_BYTES = 6 << 30
 
 POOLS = """\
@@ -91,7 +91,9 @@ Endpoints = dict[str, dict[str, str]]
 
 
 def missing_programs() -> list[str]:
-    """Name what is not here of Ceph: programs, and the bindings by which tests look into pools."""
+    """Return the missing parts of Ceph: programs, and the bindings with which tests inspect
+    pools.
+    """
     missing = [program for program in (SYSTEM_PYTHON, *PROGRAMS) if shutil.which(program) is None]
     bindings = [SYSTEM_PYTHON, "-c", "import rados"]
     if not missing and subprocess.run(bindings, capture_output=True, check=False).returncode:
@@ -101,22 +103,22 @@ def missing_programs() -> list[str]:
 
 @contextlib.contextmanager
 def running(shape: Shape | None = None) -> Iterator["Cluster"]:
-    """Run an empty cluster; all is thrown away at the end."""
+    """Run an empty cluster; its data is discarded at the end."""
     with scratch_directory("ceph", ROOM_BYTES, with_direct=True) as directory:
         cluster = Cluster(directory, shape or Shape())
         try:
             cluster.start()
             yield cluster
         finally:
-            # Nobody needs the data any more, so no daemon is given time to say goodbye.
+            # The data is not needed any more, so daemons are killed without a grace period.
             cluster.processes.kill()
 
 
 class Cluster:
-    """A cluster of this host, and what the tests do to it."""
+    """A cluster on this host, and the tests' actions on it."""
 
     def __init__(self, directory: Path, shape: Shape) -> None:
-        """Take `directory` for all that the cluster writes."""
+        """Use `directory` for all files of the cluster."""
         self.directory, self.shape = directory, shape
         self.processes = Processes(directory)
         self.ports = ceph_files.Ports(free_ports(ceph_files.Ports.count))
@@ -125,17 +127,17 @@ class Cluster:
 
     @property
     def keyring(self) -> Path:
-        """Where all keys are."""
+        """The file with all keys."""
         return self.directory / "keyring"
 
     @property
     def monitors(self) -> str:
-        """What clients know as `mon host`."""
+        """The clients' setting `mon host`."""
         return ceph_files.monitors(self.ports)
 
     @property
     def endpoints(self) -> Endpoints:
-        """What each kind of client needs to know."""
+        """The connection settings of each kind of client."""
         url = f"http://{HOST}:{self.ports.gateway}"
         s3 = {"endpoint": url, "access_key": S3_ACCESS_KEY, "secret_key": S3_SECRET_KEY}
         swift = {"auth_url": f"{url}/auth/v1.0", "user": SWIFT_USER, "password": SWIFT_KEY}
@@ -154,20 +156,20 @@ class Cluster:
         self.wait_until_clean()
 
     def command(self, *words: str) -> Any:
-        """Ask the monitor something, and give back its answer."""
+        """Send the monitor a command, and return its answer."""
         output = self._ceph("command", "--format", "json", *words)
         return json.loads(output) if output.strip() else None
 
     def authorize(self, name: str) -> str:
-        """Make a user who may use the file system; give the keyring."""
+        """Create a user who may use the file system; return the keyring."""
         return self._ceph("authorize", "fs", "authorize", "lsfs", f"client.{name}", "/", "rw")
 
     def kill(self, name: str) -> None:
-        """End a daemon at once, such as `osd.1`."""
+        """Kill a daemon, such as `osd.1`."""
         self.processes.stop(name, number=signal.SIGKILL)
 
     def start_osd(self, number: int) -> None:
-        """Start an OSD, perhaps again after it was killed."""
+        """Start an OSD, possibly after it was killed."""
         environment = KEEPS_MEMORY if self.shape.store == "memstore" else {}
         self._start_daemon(f"osd.{number}", "ceph-osd", "-i", str(number), **environment)
 
@@ -194,8 +196,8 @@ class Cluster:
             self.processes.wait_for(f"mount of {name}", lambda: os.path.ismount(directory))
             yield directory
         finally:
-            # A file system that is still in use, or whose daemon has gone, leaves the tree all the
-            # same; the daemon ends with it.
+            # A busy file system, or one whose daemon has ended, must be detached, too; the daemon
+            # then ends.
             self.processes.run("umount", ["umount", "--lazy", directory])
             self.processes.stop(name)
 

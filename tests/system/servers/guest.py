@@ -1,9 +1,9 @@
-"""A small virtual machine, whose kernel has the clients of Ceph that the host's may lack.
+"""A small virtual machine, whose kernel has the Ceph clients that the host's may lack.
 
-The processor is emulated, so that any host will do: what runs in a guest is slow, and its speed
-says nothing. It sees the host's files, and keeps what it writes in memory; one directory is shared
-both ways. Its 127.0.0.1 is the host's, so servers on loopback are reached at the addresses that
-they tell, and nothing else is reached at all.
+The processor is emulated, so that it runs on any host, but too slowly for speed measurements. The
+guest sees the host's files, and keeps its writes in memory; one directory is shared in both
+directions. Its 127.0.0.1 is the host's, so servers on loopback have the same addresses as on the
+host, and nothing else is reachable.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from tests.system.servers.processes import HOST, Processes, ServerError, scratch
 PROGRAM = "qemu-system-x86_64"
 MEMORY_MIB = 2048
 
-# What says nothing for longer hangs, however slow the host is: even emulated, neither the boot nor
-# one test has work for a few minutes.
+# A guest without output for longer hangs, even on a slow host: no boot and no test takes more than
+# a few minutes.
 HANGS_AFTER_S = 1200
 
 
@@ -35,21 +35,21 @@ class ScriptResult:
 
 
 def missing(files: Files) -> list[str]:
-    """Name what a guest needs and is not here."""
+    """Return the missing requirements of a guest."""
     programs = [PROGRAM] if shutil.which(PROGRAM) is None else []
     return programs + ([] if files.is_complete() else ["the guest's kernel"])
 
 
 @contextlib.contextmanager
 def running(files: Files) -> Iterator["Guest"]:
-    """Boot a guest; all that it wrote is thrown away at the end."""
+    """Boot a guest; all its writes are discarded at the end."""
     with scratch_directory("guest") as directory:
         guest = Guest(directory, files)
         try:
             guest.start()
             yield guest
         finally:
-            # Nobody needs what it holds in memory, so it is given no time to say goodbye.
+            # Its memory is not needed any more, so it is killed without a grace period.
             guest.processes.kill()
 
 
@@ -57,7 +57,7 @@ class Guest:
     """A virtual machine, and the scripts that it runs one after the other."""
 
     def __init__(self, directory: Path, files: Files) -> None:
-        """Take `directory`, which the guest sees under the same name."""
+        """Use `directory`, which the guest sees under the same name."""
         self.directory, self.files = directory, files
         self.processes = Processes(directory)
         self._scripts = 0
@@ -70,12 +70,12 @@ class Guest:
         self._wait_for("guest", ready, [console])
 
     def run(self, script: str) -> ScriptResult:
-        """Run lines of a shell to their end; what they print is kept in `directory` besides."""
+        """Run a shell script to its end; its output is also kept in `directory`."""
         name = str(self._scripts)
         self._scripts += 1
         whole = self.directory / f"{name}.whole"
         whole.write_text(script)
-        # It appears at once and whole.
+        # Renamed, so that it appears complete.
         whole.rename(self.directory / f"{name}.sh")
         code = self.directory / f"{name}.code"
         out, err = (self.directory / f"{name}.{end}" for end in ("out", "err"))
@@ -87,7 +87,7 @@ class Guest:
         return ScriptResult(int(code.read_text()), out.read_text(), err.read_text())
 
     def _wait_for(self, what: str, file: Path, outputs: Sequence[Path]) -> None:
-        """Wait until a file is there, as long as its outputs grow."""
+        """Wait for a file, as long as its outputs grow."""
 
         def output_bytes() -> list[int]:
             return [path.stat().st_size for path in outputs if path.exists()]
@@ -95,7 +95,7 @@ class Guest:
         self.processes.wait_for(what, file.exists, HANGS_AFTER_S, output_bytes)
 
     def _command(self, archive: Path) -> list[str | Path]:
-        # Emulation on as many threads as the guest has processors; no more than that of the host.
+        # Emulate as many threads as the guest has processors, at most the host's number.
         machine = ["-machine", "pc", "-accel", "tcg,thread=multi", "-cpu", "max,la57=off"]
         machine += ["-smp", str(min(2, os.cpu_count() or 1)), "-m", str(MEMORY_MIB)]
         bare = ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]

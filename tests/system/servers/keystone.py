@@ -17,13 +17,13 @@ ADMIN_PASSWORD = "admin-secret-of-keystone"
 DEMO_USER, DEMO_PASSWORD, DEMO_PROJECT = "demo", "demo-secret-of-keystone", "demo"
 REGION = "RegionOne"
 
-# A database made once takes most of a first start's time away from every later one. Changing how
-# it is filled means a new number here.
+# Filling a database takes most of the first start, so later starts copy it. Increase the number
+# when the contents change.
 TEMPLATE = CACHE / "keystone-template-1"
 
 
 def prepare(directory: Path, processes: Processes, ports: Ports) -> bool:
-    """Write the configuration and the database; tell whether the database is still unfilled."""
+    """Write the configuration and the database; return whether the database is still empty."""
     home = directory / "keystone"
     (directory / "etc" / "keystone.conf").write_text(_configuration(directory, ports))
     (directory / "etc" / "keystone_launch.py").write_text(_LAUNCH)
@@ -63,7 +63,7 @@ def start(directory: Path, processes: Processes, ports: Ports) -> None:
 
 
 def fill(directory: Path, processes: Processes, ports: Ports, is_new: bool) -> dict[str, str]:
-    """Wait for the service; make users, roles and endpoints when its database is new."""
+    """Wait for the service; create users, roles and endpoints in a new database."""
     url = f"http://{HOST}:{ports.keystone}/v3"
     processes.wait_for("keystone", lambda: answers(url))
     home = directory / "keystone"
@@ -166,7 +166,7 @@ def _keep_as_template(home: Path, ports: Ports) -> None:
     try:
         unfinished.rename(TEMPLATE)
     except OSError as error:
-        # Another start was quicker; ours is as good as any.
+        # Another start was quicker, and its database is equivalent.
         shutil.rmtree(unfinished)
         if not TEMPLATE.exists():
             raise ServerError(f"cannot keep {TEMPLATE}") from error
@@ -177,7 +177,7 @@ def _move_endpoints(home: Path, ports: Ports) -> None:
     statement = "UPDATE endpoint SET url = replace(url, ?, ?)"
     with sqlite3.connect(home / "keystone.db") as database:
         for before, now in zip(old, (ports.proxy, ports.keystone), strict=True):
-            # By way of a mark, so that a new port which is also an old one is not moved twice.
+            # In two steps, so that a new port which equals an old one is not replaced twice.
             database.execute(statement, (f"{HOST}:{before}/", f"{HOST}:moved-{now}/"))
         database.execute(statement, (f"{HOST}:moved-", f"{HOST}:"))
     database.close()
@@ -208,7 +208,7 @@ backend = dogpile.cache.memory
 """
 
 
-# Keystone reads the command line when it is imported, so ours is taken away before.
+# Keystone reads the command line when it is imported, so ours is removed before.
 _LAUNCH = f"""\
 import sys
 port = int(sys.argv[1])

@@ -1,7 +1,7 @@
-"""S3 servers of one process each, for what is tried once against many.
+"""S3 servers of one process each, for occasional comparisons.
 
-Some take minutes to build, so that `make servers` leaves them out:
-python -m tests.system.servers install minio moto seaweedfs
+Some take minutes to build, so that `make servers` leaves them out: python -m tests.system.servers
+install minio moto seaweedfs
 """
 
 import contextlib
@@ -18,9 +18,9 @@ SECRET_KEY = "loadstone-secret-for-light-servers-0123456789"
 
 @dataclass(frozen=True)
 class Server:
-    """How a server is started: its program, its words for a port and a folder, its environment.
+    """How to start a server: its program, its arguments for a port and a folder, its environment.
 
-    It listens on so many `ports` in a row, the first of which speaks S3.
+    It listens on `ports` consecutive ports, the first of which is for S3.
     """
 
     program: Path
@@ -73,7 +73,7 @@ SERVERS["seaweedfs-4.30"] = replace(
 
 @contextlib.contextmanager
 def running(name: str) -> Iterator[dict[str, str]]:
-    """Run a server over an empty folder; give the settings of the driver `s3` for it."""
+    """Run a server over an empty folder; yield the settings of the driver `s3` for it."""
     server = SERVERS[name]
     with scratch_directory(name) as directory:
         processes = Processes(directory)

@@ -1,7 +1,7 @@
-"""Plain background processes on the loopback interface: started, waited for, and ended by pid.
+"""Background processes on the loopback interface: started, waited for, and ended by pid.
 
-A process is recorded as `run/NAME.pid` with its pid and the kernel's start time of it, so that
-nothing is ever signalled but what was started here.
+A process is recorded as `run/NAME.pid` with its pid and its start time in the kernel, so that only
+processes started here are ever signalled.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from pathlib import Path
 
 HOST = "127.0.0.1"
 
-# Below the ports that the kernel gives to outgoing connections, so that a test with many
-# connections cannot take a port between the moment it was found free and its use.
+# Below the kernel's ephemeral ports, so that a test with many connections cannot take a free port
+# before it is used.
 PORTS = range(15000, 32000)
 
 _PR_SET_PDEATHSIG = 1
@@ -35,10 +35,10 @@ class ServerError(Exception):
 
 
 class Processes:
-    """The processes of one server, with everything that they write below one directory."""
+    """The processes of one server, with all their files in one directory."""
 
     def __init__(self, directory: Path) -> None:
-        """Take `directory` for logs (`log/`) and records of pids (`run/`)."""
+        """Use `directory` for logs (`log/`) and records of pids (`run/`)."""
         self.directory = directory
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         for name in ("run", "log"):
@@ -47,7 +47,7 @@ class Processes:
     def start(
         self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start `command` in a session of its own; it ends at the latest when this process does."""
+        """Start `command` in its own session; it ends at the latest with this process."""
         with self.log(name).open("ab") as log:
             child = subprocess.Popen(
                 [str(part) for part in command],
@@ -64,7 +64,7 @@ class Processes:
         (self.directory / "run" / f"{name}.pid").write_text(record)
 
     def log(self, name: str) -> Path:
-        """Name the file with everything that process `name` said."""
+        """Return the file with the output of process `name`."""
         return self.directory / "log" / f"{name}.log"
 
     def wait_for(
@@ -74,7 +74,7 @@ class Processes:
         limit_s: float = 300,
         progress: Callable[[], object] = lambda: None,
     ) -> None:
-        """Wait until `is_ready`, unless a process ends first or `limit_s` pass without progress.
+        """Wait until `is_ready`; fail if a process ends or `limit_s` pass without progress.
 
         With progress it may take twice as long.
         """
@@ -98,7 +98,7 @@ class Processes:
         environment: Mapping[str, str] | None = None,
         text: str = "",
     ) -> str:
-        """Run `command` to its end with `text` as its input, and give back what it printed."""
+        """Run `command` to its end with `text` as its input, and return its output."""
         done = subprocess.run(
             [str(part) for part in command],
             input=text,
@@ -114,7 +114,7 @@ class Processes:
         return done.stdout
 
     def stop(self, *names: str, number: signal.Signals = signal.SIGTERM) -> None:
-        """End the processes called `names` (all when none is named), last started first."""
+        """Stop the processes called `names` (default: all), in reverse order of their start."""
         for name in reversed(names or list(self.children)):
             child = self.children.pop(name)
             if child.poll() is None:
@@ -127,19 +127,19 @@ class Processes:
             (self.directory / "run" / f"{name}.pid").unlink(missing_ok=True)
 
     def signal(self, *names: str, number: signal.Signals) -> None:
-        """Send a signal to the processes called `names`, which stay ours."""
+        """Send a signal to the processes called `names`."""
         for name in names:
             self.children[name].send_signal(number)
 
     def kill(self) -> None:
-        """End all processes at once, without a chance to say goodbye."""
+        """Kill all processes."""
         for child in self.children.values():
             child.kill()
         self.stop()
 
 
 def start_time(pid: int) -> str | None:
-    """Tell when the kernel started `pid`, in its own ticks, or None when no such process lives."""
+    """Return the start time of `pid` in kernel ticks; None if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -148,7 +148,7 @@ def start_time(pid: int) -> str | None:
 
 
 def stop_recorded(directory: Path) -> int:
-    """End what is still alive of the processes recorded below `directory`; say how many."""
+    """Kill the recorded processes below `directory` that still run; return their number."""
     ended = 0
     for record in sorted((directory / "run").glob("*.pid")):
         pid, started = record.read_text().split()
@@ -165,7 +165,7 @@ def stop_recorded(directory: Path) -> int:
 
 
 def free_ports(count: int) -> int:
-    """Find `count` free ports in a row and give back the first."""
+    """Return the first of `count` consecutive free ports."""
     chance = random.SystemRandom()
     for _ in range(1000):
         first = chance.randrange(PORTS.start, PORTS.stop - count)
@@ -175,7 +175,7 @@ def free_ports(count: int) -> int:
 
 
 def answers(url: str) -> bool:
-    """Tell whether anything but a server error comes back from `url`."""
+    """Tell whether `url` returns anything but a server error."""
     try:
         with urllib.request.urlopen(url, timeout=5):
             return True
@@ -189,10 +189,10 @@ def answers(url: str) -> bool:
 def scratch_directory(
     name: str, room_bytes: int = 1 << 30, *, with_direct: bool = False
 ) -> Iterator[Path]:
-    """Make a directory for a server's data and delete it at the end.
+    """Create a directory for a server's data and delete it at the end.
 
-    In memory, so that tests do not wait for a disk, where that has this much room, extended
-    attributes and, `with_direct`, files that can be opened past the page cache.
+    It is in memory, so that tests do not wait for a disk, if there is enough space, support for
+    extended attributes and, `with_direct`, direct I/O.
     """
     place = "/dev/shm"
     suits = (
