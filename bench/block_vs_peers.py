@@ -35,7 +35,7 @@ import trials
 from ratios import Cost, Pair, Row, Table, compare_cpu, compare_rate, print_met
 
 FILE_BYTES = 512 << 20
-# Where loadstone's block driver begins its data; fio leaves out what lies before.
+# The offset of the block driver's data; fio skips the bytes before it.
 DATA_START = 1 << 20
 
 
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
+        """The name in the table."""
         size = f"{self.block >> 20}MiB" if self.block >= 1 << 20 else f"{self.block >> 10}KiB"
         same = "-same" if self.is_same else ""
         return f"{self.place}-{self.operation}-{size}-{self.depth}{same}"

@@ -12,7 +12,7 @@ from trials import cpu_of
 
 @dataclass(frozen=True)
 class Phase:
-    """What elbencho did in one phase, until its last thread had ended."""
+    """The results of elbencho for one phase, at its last thread's end."""
 
     name: str
     entries: int
@@ -37,7 +37,7 @@ def parse_phases(output: str) -> list[Phase]:
         entries, moved = int(done.get("entries", 0)), int(done.get("bytes", 0))
         if not entries and not moved:
             raise SystemExit(f"elbencho did nothing in its phase {name}: {line}")
-        # What has files is counted in files, a single file in its blocks.
+        # Phases with files are counted in files, a single file in blocks.
         per_s = float(done["entries/s"] if entries else done["iops"])
         phases.append(Phase(name, entries, moved // int(phase["config"]["block_size"]), per_s))
     return phases

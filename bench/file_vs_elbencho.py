@@ -52,7 +52,7 @@ class Step:
 
     @property
     def programs(self) -> list[str]:
-        """Who does it."""
+        """The compared programs."""
         return list(PROGRAMS) if self.is_measured else ["elbencho"]
 
 
@@ -134,7 +134,7 @@ PROGRAMS = {"loadstone": run_loadstone, "elbencho": run_elbencho}
 
 @dataclass(frozen=True)
 class Round:
-    """Where a program works in one round, and what its steps cost so far."""
+    """A program's directory in one round, and the cost of its steps so far."""
 
     program: str
     many: Path
@@ -155,7 +155,7 @@ def prepared(program: str, number: int, tree: Tree, folder: Path) -> Round:
 
 def measure(tree: Tree, folder: Path, rounds: int) -> list[Round]:
     """Run both programs in turn, step by step."""
-    # Who goes first changes too.
+    # The order of the programs changes, too.
     turns = [
         prepared(program, number, tree, folder)
         for number in range(rounds)

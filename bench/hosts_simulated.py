@@ -1,10 +1,10 @@
-"""What many agents cost the controller: interval streams fed to it as they come from the wire.
+"""Measures the controller's cost of many agents, fed with interval streams in wire format.
 
     python bench/hosts_simulated.py --agents 100 1000 --seconds 30
 
 Each agent sends once a second: four operations, each with three histograms, as the load generator
-makes them. Measured is the controller's own thread: decoding of a message, counting, merging
-for the live view, and writing to the run folder. TLS and the loop that reads sockets are not in it.
+makes them. The measurement covers the controller's own thread: decoding messages, counting, merging
+for the live view, and writing to the run folder, but not TLS and the loop that reads sockets.
 """
 
 import argparse
@@ -43,7 +43,7 @@ EMPTY: Summary = {"started_unix_ns": 0, "ended_unix_ns": 1, "state": "finished",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What so many agents cost, for each second of load."""
+    """The cost of a number of agents, for each second of load."""
 
     agents: int
     cpu_s: float

@@ -1,4 +1,4 @@
-"""What do live metrics cost the controller? Processor time of runs with and without them.
+"""Measures the controller's processor time with and without live metrics.
 
 Runs of one load at a fixed rate go on side by side, so that other work on the host slows all of
 them: one without metrics, one that is scraped once a second, one that pushes to a collector. Their

@@ -111,7 +111,7 @@ def memory(_seconds: float) -> Iterator[Figure]:
 
 
 def recording(seconds: float) -> Iterator[Figure]:
-    """What the engine costs beside a request, recording included: more than recording alone."""
+    """The engine's cost per request, including recording: more than recording alone."""
     case = next(case for case in CASES if case.name == "get-4KiB-16")
     trial = document(case, 1, seconds) | {"target": NO_TARGET}
     alone_us = statistics.median(run_trial(trial).us for _ in range(3))

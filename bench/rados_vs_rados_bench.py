@@ -43,8 +43,8 @@ WRITTEN = {4096: 160_000, 4 << 20: 1600}
 # How many of those are written and deleted before the first round: memory that the OSD touches for
 # the first time may cost the host more than the writes do, and the one that writes more would pay.
 TOUCHED = {4096: 0, 4 << 20: 1600}
-# Of writes: what is left out after the first second, what there has to be besides, and how much
-# longer they run for both.
+# For writes: seconds omitted at the start, minimum seconds of the steady part, and total duration
+# for both programs.
 START_S, STEADY_S, WRITES_S = {4096: 0.9, 4 << 20: 0.0}, {4096: 1.5, 4 << 20: 0.9}, 3.0
 
 
@@ -59,7 +59,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
+        """The name in the table."""
         size = f"{self.size >> 20}MiB" if self.size >= 1 << 20 else f"{self.size >> 10}KiB"
         return f"{self.mode}-{size}-{self.threads}{'-same' if self.is_same else ''}"
 
@@ -74,7 +74,7 @@ CASES = tuple(
 
 @dataclass(frozen=True)
 class Pool:
-    """Where both programs work."""
+    """The pool that both programs use."""
 
     conf: str
     name: str

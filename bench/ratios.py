@@ -1,8 +1,8 @@
-"""What one program costs beside another, and the table of it.
+"""Compares the cost of two programs, and formats the table.
 
-Programs run in turns or at once, so that a drift of the machine hits all alike: a ratio is taken
-within each round, its median counts, and its spread stands beside it. At once they share a core, so
-their rates say nothing and only the CPU time is compared.
+Programs run in turns or concurrently, so that drift of the machine affects all equally: ratios are
+computed within each round, and reported as median and spread. Concurrent programs share a core, so
+their rates are meaningless and only the CPU time is compared.
 """
 
 import json
@@ -19,13 +19,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cost:
-    """What a request cost in one round of one program, and how many it made in a second."""
+    """The CPU cost of a request in one round of one program, and its requests per second."""
 
     cpu_us: float
     per_s: float
 
 
-# What both cost in the same round, ours first.
+# The costs of both in the same round, loadstone's first.
 Pair = tuple[Cost, Cost]
 
 

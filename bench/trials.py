@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """What a trial cost, and its summary."""
+    """The cost of a trial, and its summary."""
 
     cpu_s: float
     own_mib: float
@@ -118,7 +118,7 @@ def run(trial: Document, *, with_intervals: bool) -> Trial:
         raise SystemExit(f"loadstone failed:\n{ran.stderr}")
     fields = json.loads(ran.stdout)
     result = Trial(**fields | {"steps": [Step(*step) for step in fields["steps"]]})
-    # Where the host took the core at the end of an open load, what was due then is not sent.
+    # If the host took the core at the end of an open load, requests due then are not sent.
     failed = result.summary["failed"]
     if failed > result.not_sent:
         raise SystemExit(f"{failed} requests failed: {result.summary['error_examples']}")

@@ -1,4 +1,4 @@
-"""What more than one kind of test uses: the real servers, each started once, and our options."""
+"""Fixtures of several kinds of tests: the real servers, each started once, and the options."""
 
 import signal
 

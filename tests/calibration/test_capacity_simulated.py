@@ -89,7 +89,8 @@ def test_the_capacity_of_a_queue_comes_back_with_its_bounds(tmp_path: Path) -> N
     assert capacity.rate is not None
     assert capacity.rate.low is not None
     assert capacity.rate.high is not None
-    # What was achieved at the capacity is the capacity: nothing failed and nothing was left over.
+    # The rate achieved at the capacity equals the capacity: nothing failed and nothing was left
+    # over.
     assert capacity.rate.value == pytest.approx(capacity.lower, rel=0.02)
     assert capacity.latency_ns is not None
     assert capacity.latency_ns <= 1.1 * LIMIT_S * 1e9

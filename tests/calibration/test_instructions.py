@@ -22,16 +22,16 @@ from tests.system import campaigns
 from tests.system.command import loadstone, trials_of
 
 INSTRUCTIONS_PER_REQUEST = 826
-"""What a closed `get` on the null driver costs: schedule, choice, clock, two histograms.
+"""Instructions of a closed-loop `get` on the null driver: schedule, choice, clock, two histograms.
 
-It was 745 before requests named what they are done to, and before parts of an object and objects
-that were never written were told apart; then 811, until the number of an object was reckoned only
-where it is logged or put; 796 until a script could judge how a request ended.
+It was 745 before requests named their objects, and before parts of objects and unwritten objects
+were distinguished; then 811, until the number of an object was only computed for logged
+requests and puts; 796 until scripts could judge the outcome of a request.
 """
 
 TOLERANCE = 0.05
-"""Another release of the compiler moves the figure by a few per cent. A change of ours by more, up
-or down, is either a mistake or the reason to commit a new figure."""
+"""Releases of the compiler change the figure by a few per cent. A larger change of loadstone's, up
+or down, is either a mistake or requires a new figure."""
 
 TRIAL: Mapping[str, Any] = {
     "format": 1,

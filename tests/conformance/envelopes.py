@@ -18,7 +18,9 @@ CONTENT_KEY_BYTES = {"aes-256-gcm": 32, "aes-256-cbc": 64}
 
 @dataclass(frozen=True)
 class Reader:
-    """Who opens: a number, and their own key or the private key of an inbox."""
+    """The user who opens an envelope: a number, and their own key or the private key of an
+    inbox.
+    """
 
     number: int
     key: bytes | None = None

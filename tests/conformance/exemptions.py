@@ -1,9 +1,9 @@
-"""Which tests of safety a driver is left out of, and why.
+"""Safety tests that a driver is exempt from, with reasons.
 
 A test names the capabilities that it needs: `@needs("view", "claims")`. Operations, "secrets" and
-"http" are read from the driver's row; every driver has all of `CAPABILITIES` besides, unless a
-reason stands in `LACKS`. So a new driver is tried by every test, and fails until it passes or its
-reason stands here.
+"http" are read from the driver's row; in addition every driver has all of `CAPABILITIES`, except
+those with a reason in `LACKS`. So every test covers a new driver, and fails until it passes or its
+reason is added here.
 """
 
 from collections.abc import Mapping

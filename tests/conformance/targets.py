@@ -24,7 +24,7 @@ from tests.system.servers import keystone
 # Every secret of the tests comes from the environment, under these names, as users' secrets do.
 S3_SECRET, SWIFT_SECRET = "CONFORMANCE_S3_SECRET", "CONFORMANCE_SWIFT_SECRET"
 
-# What the embedded store asks for. The tests search for these words in all that is said.
+# The embedded store's credentials. Tests search all output for these words.
 ACCESS_KEY, SECRET_KEY = "LOADSTONEACCESSKEY03", "embedded-secret-key-never-to-be-printed"
 USER, PASSWORD, PROJECT = "tester", "embedded-password-never-to-be-printed", "test"
 
@@ -38,7 +38,7 @@ class Place:
     view: View | None
     environment: Mapping[str, str] = field(default_factory=dict)
     smallest_part_bytes: int = 5 << 20
-    # What writes and reads a whole object here, and how long the ranges are that tests read.
+    # The operations that write and read a whole object, and the length of tested ranges.
     fill: str = "put"
     read: str = "get"
     range_bytes: int = 1024
@@ -58,10 +58,10 @@ class Target:
     start: Start
     # The installed server that it needs, and in whose group its tests run.
     server: str | None = None
-    # Of a product that another row stands for: its operations are tried, the rest is not again.
+    # True for a variant of a product that has a row: only its operations are tested.
     is_variant: bool = False
-    # Of an interface that another row of the same product, and other products, stand for: its
-    # operations and the safety of others' data are tried each time, the rest by `make test-long`.
+    # Set for another interface of a product that has a row: its operations and the safety of
+    # others' data are always tested, the rest only by `make test-long`.
     rest_cpu_s: float | None = None
     # Operations that this product does not offer, though the driver can ask for them.
     lacks: frozenset[str] = frozenset()

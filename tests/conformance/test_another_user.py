@@ -66,7 +66,7 @@ class Neighbour:
         self._covered, self.put = self.put, {}
 
     def unmounts(self) -> None:
-        """What is on it then is gone, loadstone's too."""
+        """All data on the device is then gone, including loadstone's."""
         if not self._below:
             return
         self.mounts.close()
@@ -160,7 +160,7 @@ class Neighbour:
         if not there.parent.is_dir() or there.parent.is_symlink():
             return
         if os.path.lexists(there):
-            # What was here is loadstone's, or theirs: then they take it away themselves.
+            # The former content is loadstone's, or the user's, who then removes it.
             self.put.pop(there, None)
             if there.is_dir() and not there.is_symlink():
                 return
@@ -189,7 +189,9 @@ class Neighbour:
             self.put[path] = path.read_bytes()
 
     def unpacks_an_archive(self) -> None:
-        """Of a bucket, in its place or under another's name: links stay, inodes are others."""
+        """A bucket is unpacked in its place or under another name: links are kept, inodes
+        differ.
+        """
         bucket, target = self._bucket(), self._bucket()
         if not bucket.is_dir() or bucket.is_symlink() or (target != bucket and target.exists()):
             return
@@ -293,14 +295,14 @@ def beside_files(folder: Path, seed: int) -> list[str]:
             before = neighbour.snapshot()
             operation = chance.choice(operations)
             if chance.random() < 0.3:
-                # What they do to their own files meanwhile is no change of loadstone's.
+                # The user's changes to their own files must not count as changes of loadstone's.
                 with meanwhile(neighbour.swaps_a_bucket):
                     steps.append(f"{operation}: {phase(place, data, operation)}")
                 before = {path: words for path, words in before.items() if is_home(path)}
             else:
                 steps.append(f"{operation}: {phase(place, data, operation)}")
             if steps[-1] == "clean-up: done":
-                # Where nothing is left, nothing is: they take no mark of ours away by themselves.
+                # An empty place has no marks: the user removes none of loadstone's.
                 assert not neighbour.has_marks_of(data.run), (seed, steps)
             after = neighbour.snapshot()
             changed = {path for path in before if after.get(path) != before[path]}
@@ -344,7 +346,7 @@ def beside_devices(folder: Path, seed: int) -> list[str]:
             if chance.random() < 0.4:
                 disk = chance.choice(disks)
                 disk.write_bytes(chance.randbytes(4096) * (DEVICE_BYTES // 4096))
-                # What they write over is theirs, a mark of loadstone's too.
+                # Overwritten data belongs to the user, even over a mark of loadstone's.
                 marked = None if marked == disk else marked
             disk_now = name.resolve() if name.exists() else None
             before = {disk: disk.read_bytes() for disk in disks}
@@ -357,7 +359,8 @@ def beside_devices(folder: Path, seed: int) -> list[str]:
             # They allowed one: that which the name led to when the run first wrote there.
             assert changed <= {taken}, (seed, steps)
             if operation in ("prepare", "write") and ended == "done":
-                # Where no device was, it has made a file, which goes with the name.
+                # In place of a missing device loadstone has created a file, which is removed with
+                # the name.
                 marked = disk_now if disk_now in disks else None
             if operation == "clean-up" and ended == "done" and marked is not None:
                 assert disk_now == marked, (seed, steps)

@@ -365,7 +365,7 @@ def test_a_link_to_a_device_is_followed(device: Path, tmp_path: Path) -> None:
 
 
 def test_nothing_of_a_file_is_left_that_could_not_be_made(image: Path) -> None:
-    """Where there is no room for it, neither it nor what it was made under stays."""
+    """Without space for the file, neither it nor its draft is left."""
     huge = Dataset(objects=1 << 40, buckets=1, size_bytes=4096)
     with pytest.raises(_loadgen.TargetError) as caught:
         trials.prepare(place_at(image), huge)

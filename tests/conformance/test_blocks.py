@@ -19,7 +19,7 @@ HUGE_BYTES = 5 << 30
 BLOCK_BYTES = 4096
 # Longer than a freeze takes on any machine: the load is stopped when it has shown enough.
 LONGEST_NS = 600 * trials.SECOND_NS
-# Of four buffers: each has been written from again.
+# Enough for each of four buffers to be reused.
 WRITES_AFTER = 64
 
 

@@ -19,7 +19,7 @@ from tests.conformance.devices import DEVICES, LOOP, loop_device, named
 from tests.conformance.targets import Place
 from tests.conformance.trials import Dataset, Result
 
-# Where data begins.
+# The offset at which data begins.
 DATA_START = 1 << 20
 BLOCK_BYTES = 4096
 OBJECTS, OBJECT_BYTES = 4, 1 << 20
@@ -166,7 +166,7 @@ def test_what_is_deleted_is_given_back_and_no_more(device: Path, object_bytes: i
     only_discards = "delete" in features
     assert features.get("delete") == ("BLKDISCARD" if only_discards else None)
     check_engine(features, is_blocking=only_discards)
-    # Of what was discarded nothing is promised.
+    # The content after a discard is undefined.
     if not only_discards:
         for number in range(OBJECTS):
             for offset in (0, OBJECT_BYTES - BLOCK_BYTES):

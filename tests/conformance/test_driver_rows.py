@@ -11,7 +11,7 @@ from tests.system import test_canaries, test_liveness
 
 FOR_USERS = [name for name, row in DRIVERS.items() if not row["is_for_tests"]]
 
-# Which drivers no hostile server stands before in test_liveness.py, and why.
+# Drivers without a hostile server in test_liveness.py, with the reason.
 NOT_BEFORE_A_HOSTILE_SERVER = {
     "null": "there is no server",
     "file": "a file system that hangs holds the thread: test_real_ceph_faults.py",

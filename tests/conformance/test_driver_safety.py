@@ -1,4 +1,4 @@
-"""What every driver owes its user: wrong bytes are found, strangers' data is left alone."""
+"""Safety of every driver: wrong bytes are detected, and foreign data is not changed."""
 
 import errno
 import json
@@ -74,7 +74,7 @@ def test_without_verification_nothing_is_claimed_as_verified(
 
 @needs("view")
 def test_a_missing_object_is_a_failure_with_a_kind(place: Place, dataset: Dataset) -> None:
-    """What is not there is counted as failed, and no bytes are counted for it."""
+    """A read of a missing object counts as failed, without bytes."""
     trials.prepare(place, dataset)
     place.view.delete(*dataset.where(5))
     result = trials.run(trials.document(place, dataset, "get"))
@@ -115,7 +115,7 @@ def test_nothing_is_deleted_from_a_bucket_of_somebody_else(place: Place, dataset
 def test_clean_up_drops_our_uploads_that_were_never_completed(
     place: Place, dataset: Dataset
 ) -> None:
-    """What a killed trial has left of a multipart upload goes; a stranger's upload stays."""
+    """Uploads left by a killed trial are aborted; a stranger's upload stays."""
     assert isinstance(place.view, S3View)
     trials.prepare(place, dataset)
     bucket, key = dataset.where(3)
@@ -360,7 +360,7 @@ def test_clean_up_leaves_keys_of_the_datasets_form_that_it_cannot_have_written(
 
 @needs("view", "claims")
 def test_a_bucket_of_another_run_is_refused_and_not_swept(place: Place, dataset: Dataset) -> None:
-    """What a run has kept stays until that run's own clean-up, or until the user names the run."""
+    """Kept data of a run stays until that run's own clean-up, or until the user names the run."""
     trials.prepare(place, dataset)
     before = {name: place.view.objects(name) for name in dataset.bucket_names}
     other = uuid.uuid4().hex
@@ -412,7 +412,7 @@ def test_a_bucket_that_a_kill_left_bare_is_adopted_by_its_run_only(
 
 @needs("view")
 def test_clean_up_twice_is_no_failure(place: Place, dataset: Dataset) -> None:
-    """What is gone already is what clean-up wants."""
+    """A missing bucket is the goal of a clean-up, not a failure."""
     trials.prepare(place, dataset)
     trials.clean_up(place, dataset)
     again = trials.clean_up(place, dataset)
@@ -440,7 +440,7 @@ def test_an_operation_that_the_driver_lacks_is_refused(place: Place, dataset: Da
 
 
 def test_connections_can_be_opened_for_each_request(place: Place, dataset: Dataset) -> None:
-    """Where there are connections, the record shows that none was used twice."""
+    """If the driver has connections, the record shows that none was used twice."""
     trials.prepare(place, dataset)
     trial = trials.run(trials.document(place, dataset, place.read))
     fresh = trials.run(trials.document(place, dataset, place.read, connections="per_request"))

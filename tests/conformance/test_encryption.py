@@ -133,7 +133,7 @@ def test_what_does_not_unwrap_or_authenticate_is_corrupt(
 
 @pytest.mark.parametrize("cipher", CIPHERS)
 def test_an_older_version_is_stale(place: Place, dataset: Dataset, cipher: str) -> None:
-    """What the plaintext says of itself comes out as it does without encryption."""
+    """Properties of the plaintext are judged in the same way as without encryption."""
     trials.run(encrypted(place, dataset, "put", cipher, phase="prepare"))
     newer = encrypted(place, dataset, "get", cipher)
     newer["dataset"] |= {"version": 2}

@@ -220,7 +220,7 @@ def test_what_is_on_a_file_system_that_is_away_is_left_and_not_gone(folder: Path
             assert not list(folder.iterdir())
         summary = trials.clean_up(place, data).summary
         assert (summary["places_left"], summary["objects_swept"]) == ([], data.objects)
-        # What is not there on the file system that the run has used is gone.
+        # A place missing on the run's own file system counts as removed.
         assert trials.clean_up(place, data).summary["places_left"] == []
 
 

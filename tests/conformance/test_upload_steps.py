@@ -54,7 +54,7 @@ def dataset(place: Place, dataset: Dataset) -> Dataset:
 
 @pytest.mark.parametrize("order", ["ascending", "descending", "shuffled"])
 def test_uploads_are_completed_or_given_up(place: Place, dataset: Dataset, order: str) -> None:
-    """What was completed is whole; what was begun and not ended is gone after the clean-up."""
+    """Completed uploads are whole objects; unfinished ones are removed by the clean-up."""
     names = ("create_upload", "upload_part", "list_parts", "list_uploads", *ENDS)
     trial = document(place, dataset, *names, requests=100, part_order=order)
     result = trials.run(trial)
@@ -90,7 +90,7 @@ def test_parts_are_copied_from_objects_that_are_there(place: Place, dataset: Dat
 def test_an_upload_that_is_ended_twice_is_ended_once(
     place: Place, dataset: Dataset, request: pytest.FixtureRequest
 ) -> None:
-    """Of two ends one may lose; a part may come too late. None of it is a failure."""
+    """One of two concurrent ends may lose, and a part may come too late; neither is a failure."""
     # To one of two ends at once, Ceph 16 answers 500, versitygw that a part is not there, and Swift
     # that the key is not.
     failures = (

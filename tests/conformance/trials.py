@@ -55,7 +55,7 @@ def forget_volumes() -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """What a trial gave back."""
+    """The result of a trial."""
 
     summary: Mapping[str, Any]
     rows: list[dict[str, Any]]

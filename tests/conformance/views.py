@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 
 class View(Protocol):
-    """What a test asks of a target behind the load generator's back."""
+    """Direct access of a test to a target, without the load generator."""
 
     def buckets(self) -> set[str]:
         """Name all buckets."""

@@ -1,6 +1,6 @@
-"""What the reference says of a driver, made from the load generator's table.
+"""Generates the drivers' part of the reference from the load generator's table.
 
-Run it (`python -m tests.docs.driver_reference`) to write the parts anew after a driver has changed.
+Run it (`python -m tests.docs.driver_reference`) after a driver has changed.
 """
 
 import re

@@ -22,7 +22,7 @@ SPLIT = ("drivers", "transport")
 """Folders whose files are modules by themselves; in other folders a file is part of its folder."""
 
 DRIVERS_MAY_NOT_KNOW = {"check", "run", "schedule"}
-"""What carries a trial out: it knows drivers, so no driver may know it."""
+"""Modules that run a trial: they know drivers, so no driver may import them."""
 
 
 def _unit(path: tuple[str, ...]) -> str:
@@ -135,7 +135,7 @@ def test_drivers_do_not_know_what_runs_them() -> None:
 
 
 def test_a_circle_is_found_through_braces_and_in_a_folder(tmp_path: Path) -> None:
-    """What the check is for: two modules that name each other, one of them from a child."""
+    """The check finds two modules that import each other, one of them a child."""
     (tmp_path / "a").mkdir()
     (tmp_path / "lib.rs").write_text("mod a;\nmod b;\nmod c;\n")
     (tmp_path / "a.rs").write_text("mod child;\n#[cfg(test)]\nmod tests { use crate::c::X; }\n")

@@ -1,4 +1,4 @@
-"""What is true of a driver is said beside the driver; Python knows no driver by its name."""
+"""Facts about a driver are stated in its own source; Python contains no driver's name."""
 
 import ast
 import re

@@ -46,7 +46,7 @@ def test_modules_import_each_other_in_one_direction() -> None:
 
 
 def test_a_circle_of_types_is_found(tmp_path: Path) -> None:
-    """What the check is for: an import for types, and one inside a function."""
+    """The check finds imports for types only, and imports inside a function."""
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text("from package import a, b\n")

@@ -1,4 +1,4 @@
-"""What a release is made of, as far as it shows without a build (`make release` is the whole)."""
+"""Properties of a release that need no build (`make release` tests all of it)."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_each_crate_that_is_linked_has_its_licence_in_the_list() -> None:
     linked = licences.linked()
     assert {"rustls", "arrow-array", "zstd-sys"} <= {package["name"] for package in linked}
-    # What only tests and builds need is not shipped.
+    # Dependencies of tests and builds are not shipped.
     assert not {"schemars", "criterion", "bindgen", "cc"} & {package["name"] for package in linked}
     assert all(package["license"] for package in linked)
     lines = set(licences.document().splitlines())

@@ -10,7 +10,7 @@ import pytest
 
 STUBS = Path(__file__).parents[2] / "stubs"
 WITHOUT_CLASS = {"ChunkedDictionary"}
-"""What only our types tell apart."""
+"""Classes that exist only in the stubs."""
 
 
 def members(body: list[ast.stmt]) -> Iterator[str]:

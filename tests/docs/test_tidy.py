@@ -127,7 +127,7 @@ def test_a_name_that_tells_nothing_is_found_wherever_it_is_bound(
 
 
 def test_the_architecture_names_every_package_and_stays_short() -> None:
-    """Who opens it learns where everything is, on a few pages."""
+    """The architecture page lists every package and stays short."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert text.count("\n") <= 250
     packages = [path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("__init__.py")]

@@ -179,7 +179,7 @@ def _texts(side: ast.expr) -> Iterator[str]:
         case ast.Constant(value=str(text)):
             yield text
         case ast.JoinedStr(values=values):
-            # What is filled in is a value of the test's own, and no word.
+            # Placeholders stand for values of the test, not for words.
             yield "".join(
                 str(value.value) if isinstance(value, ast.Constant) else "0" for value in values
             )

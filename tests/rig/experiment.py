@@ -119,7 +119,7 @@ def _run(
             with _hogs(client, HOGS if bottleneck.hog else 0):
                 _loadstone(client, "run", str(folder / "campaign.yaml"), "-o", str(folder / "run"))
             after = foreign_time((client, server))
-        # Where there is no quota: a report needs seconds of a core.
+        # Processes without a quota, because a report needs seconds of a core.
         reader = server if bottleneck.server.cores is None else client
         document = json.loads(_loadstone(reader, "report", str(folder / "run"), "-f", "json"))
         if keep is not None:
@@ -223,7 +223,7 @@ def _outcome(bottleneck: Bottleneck, document: Mapping[str, Any], *, foreign: fl
         grade=verdict["grade"],
         rate_per_s=judged["requests_per_s"],
         right=bottleneck.expected,
-        # What else stands beside it is not judged: cores that are shared are busy with much.
+        # Further named limits are not judged, because shared cores are busy with several of them.
         is_right=limit in bottleneck.expected,
         is_blamed=(bottleneck.is_client and limit.startswith(BEYOND))
         or (bottleneck.is_beyond and limit.startswith(CLIENT_LIMITS)),

@@ -17,7 +17,7 @@ from tests.rig.scenario import Client, Kind, Resource, Scenario, Watched
 Purpose = Literal["develop", "measure"]
 
 SPLIT = "split of 2026"
-"""Which half of the combinations is for what follows from this word and their names alone."""
+"""The seed that, together with their names, assigns the combinations to halves."""
 
 SIZES = (1024, 4096, 16_384, 65_536, 1 << 20)
 HEADERS = 500
@@ -247,7 +247,7 @@ def _paced(scenario: Scenario, chance: random.Random) -> Scenario:
 
 def _pausing(scenario: Scenario, chance: random.Random) -> Scenario:
     share, every_s = chance.uniform(0.2, 0.7), _between(chance, 0.3, 1.0)
-    # What is served when a pause begins is served in it: one request.
+    # The request in service when a pause begins is finished within it.
     resources = [
         replace(resource, servers=1) if resource.name == "software" else resource
         for resource in scenario.resources
@@ -291,7 +291,7 @@ def _full_card(scenario: Scenario, chance: random.Random) -> Scenario:
 def _dropping(scenario: Scenario, chance: random.Random) -> Scenario:
     scenario = _full_card(scenario, chance)
     if scenario.operation == "get" and chance.random() < 0.5:
-        # What is sent again takes its share of the card as well.
+        # Retransmissions also use a share of the card.
         client = replace(scenario.client, card_others=0.0, card_drops_inside=0.3)
     else:
         client = replace(scenario.client, card_drops=_between(chance, 0.002, 0.03))

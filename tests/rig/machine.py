@@ -111,7 +111,7 @@ class Host:
 
     @property
     def address(self) -> str:
-        """Where this host is reached by the other."""
+        """The address at which the other host reaches this one."""
         return ADDRESSES[self.role]
 
     @property

@@ -1,7 +1,7 @@
-"""What probes and exporters would read of a scenario, second by second, from the rate there was.
+"""Simulated readings of probes and exporters, per second, derived from the scenario's rate.
 
-Everything follows from the scenario's construction: how much of each resource a request takes, and
-how many requests there were in each second. Names and units are those of the probes themselves.
+They follow from the construction of the scenario: the use of each resource by a request, and the
+number of requests in each second. Names and units are those of the probes.
 """
 
 import random
@@ -144,7 +144,7 @@ def _of_client_card(scenario: Scenario, rate: float) -> Iterator[Reading]:
     client = scenario.client
     card = scenario.resource("client card")
     assert card is not None, "each scenario has one"
-    # What others send and receive takes its share of the card, and leaves ours the rest.
+    # Traffic of others uses a share of the card, and ours can use the rest.
     line = card.full_at_per_s * wire_bytes(scenario) * LINE / PAYLOAD / (1 - client.card_others)
     ours = rate * wire_bytes(scenario) * FRAME / PAYLOAD
     carried = ours + line * client.card_others * FRAME / LINE

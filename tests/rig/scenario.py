@@ -33,7 +33,7 @@ FULL = 0.95
 FREE = 0.80
 OFFER_MET, OFFER_MISSED = 0.97, 1.03
 LOSSY = 0.01
-"""Of the segments sent again, so many tell of the path."""
+"""Above this share of retransmitted segments the path is the limit."""
 
 Kind = Literal["sweep", "single", "open", "rates"]
 Ceiling = Literal["no", "steady", "credit"]
@@ -289,7 +289,7 @@ def truth_of(scenario: Scenario, rate_per_s: float) -> Truth:
             # The path that was measured begins with the client's own card.
             beside |= path if resource.name == "client card" else set()
             if scenario.watched.own_benchmark and resource.name in TARGET_WORKS:
-                # What limits the store limits its own benchmark, too.
+                # A limit of the store also limits the store's own benchmark.
                 beside.add("TARGET_SOFTWARE")
     is_of_client = [resource.is_client for resource in near] if by_resource else []
     return Truth(
@@ -333,7 +333,8 @@ def _names_of(resource: Resource, scenario: Scenario) -> set[str]:
     if resource.name == "throttle" or _is_shown(resource, scenario):
         return names
     if watched.target and has_path:
-        # What was watched has room. That leaves the software, and a device whose load is not known.
+        # Every monitored resource has headroom, so the software or an unmonitored device is the
+        # limit.
         disk = scenario.resource("disk")
         is_disk_known = disk is None or disk.servers == 1 or watched.device
         names |= {"TARGET_SOFTWARE"} if resource.name != "disk" else set()

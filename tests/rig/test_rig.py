@@ -84,7 +84,7 @@ def test_the_truth_follows_from_what_is_full_first() -> None:
     slow = Resource(name="client thread", full_at_per_s=950.0)
     both = truth_of(scenario(resources=(slow, *scenario().resources[1:])), 940.0)
     assert both.right >= {"INSTRUMENT_CPU", "TARGET_CPU"}
-    # What is named beside must be nearly full, too.
+    # A second named limit must be nearly saturated, too.
     assert is_right(both, "TARGET_CPU", ["INSTRUMENT_CPU"])
     assert not is_right(both, "TARGET_CPU", ["TARGET_DISK"])
     assert not is_blamed(both, "BEYOND_CLIENT")

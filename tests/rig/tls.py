@@ -54,7 +54,7 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write(piece)
             await writer.drain()
     except OSError:
-        # Who went without a word has said all that it had to.
+        # The peer disconnected after it had sent everything.
         pass
     finally:
         writer.close()

@@ -1,4 +1,4 @@
-"""What a hostile server does to one answer, and how loadstone must count it."""
+"""Ways in which a hostile server spoils a response, and the outcomes that loadstone must record."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -54,7 +54,7 @@ def named(audit: dict[str, Any]) -> dict[str, set[tuple[str, str]]]:
 LIES = {
     "lost_write": ("put", "16KiB", {"lost"}),
     "corrupt_byte": ("put", "16KiB", {"corrupt"}),
-    # What ends within its last page is not told from damage there.
+    # Truncation within the last page cannot be distinguished from damage there.
     "torn": ("put,put", "256KiB", {"torn", "corrupt"}),
     "resurrect": ("put,delete", "4KiB", {"resurrected"}),
 }
@@ -69,7 +69,7 @@ def test_each_lie_is_found_and_rightly_named_and_nothing_else(lie: str, tmp_path
         finished = bench(url, tmp_path / "run", operations, "-s", size)
     audit = audit_of(tmp_path / "run")
     wrong = named(audit)
-    # What is written again is right again.
+    # A rewritten object is correct again.
     written_wrong = lies_in(
         log, operations.count("put") - 1 if "write" in lie or lie == "torn" else 0
     )[lie]

@@ -66,7 +66,7 @@ def test_failed_requests_are_told_and_the_rest_is_kept(
 
 
 def test_a_target_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
-    """What was tried, on what, what came back; no stack of calls."""
+    """The message names the action, its object and the response, without a traceback."""
     with hostile(0, lambda exchange: False) as server:
         url = server.url
     folder = tmp_path / "run"
@@ -146,7 +146,7 @@ def test_missing_credentials_are_told_in_words(store_port: int, tmp_path: Path) 
 
 
 def test_a_target_that_dies_leaves_the_trials_before_it(store_port: int, tmp_path: Path) -> None:
-    """What was measured before the target went away is there to read."""
+    """Measurements from before the target's end remain readable."""
 
     def spoil(exchange: Exchange) -> bool:
         # The first read comes when all objects have been written.
@@ -216,7 +216,7 @@ def test_a_target_without_keys_is_told_before_anything_runs(tmp_path: Path) -> N
     for secret, lacks in (
         ("", "no access_key"),
         ("access_key: k, secret_key: {env: STORE_SECRET}", '"STORE_SECRET"'),
-        # What stands in the place of the name may be the secret.
+        # The text in place of the name may be the secret itself.
         ("access_key: k, secret_key: {env: hunter2}", "secret_key"),
     ):
         file.write_text(

@@ -174,7 +174,7 @@ def test_a_store_that_lists_late_is_found_out(url: str) -> None:
         url, is_wanted, lambda exchange: exchange.send_status("200 OK", body=empty)
     )
     assert answers_given["list-after-put"] == "no"
-    # What is listed or not, all that was written is gone.
+    # All written objects are removed, listed or not.
     assert buckets(url) == []
 
 

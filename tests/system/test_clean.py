@@ -53,7 +53,7 @@ def test_clean_removes_what_an_interrupted_run_wrote_and_nothing_else(tmp_path: 
     finished = loadstone("clean", run, "--yes")
     assert finished.code == 0, finished.err
     assert files(data) == {"somebody/bench-0"}
-    # What is gone cannot be gone on with, and a second time there is nothing to remove.
+    # A cleaned run cannot be resumed, and a second clean-up has nothing to remove.
     assert loadstone("run", file, "-o", run, "--resume").code == 1
     assert loadstone("clean", run, "--yes").code == 0
     assert read_run(run).state == "interrupted"

@@ -14,7 +14,7 @@ from tests.system.command import ERRORS_AS_JSON, CommandResult, loadstone
 
 BUCKET = "theirs"
 KEYS = [f"logs/2026/{number}.txt" for number in range(20)] + ["logs/ü & + %2F", "other/one"]
-# What boto3 adds of its own would be another way to check.
+# boto3's additional checksums would be another kind of verification.
 PLAIN = {"request_checksum_calculation": "when_required"}
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": store_under_test.ACCESS_KEY,

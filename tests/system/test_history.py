@@ -56,7 +56,7 @@ def test_no_call_of_a_sound_store_is_contradicted(
     assert history["calls"] > 1000
 
 
-# Where calls overlap, it may take more than three of them to show that a read was stale.
+# With concurrent calls, it may take more than three to prove that a read was stale.
 STALE = {"lost", "stale", "unordered"}
 
 
@@ -69,7 +69,7 @@ def is_proved(finding: dict[str, Any]) -> bool:
 LIES = {
     "lost_write": ("get=6,put=1", 0.01, {"lost", "stale"}),
     "stale_read": ("get=6,put=1", 0.002, STALE),
-    # What comes back lies over a newer write, if there was one meanwhile.
+    # The resurrected version hides a newer write, if there was one meanwhile.
     "resurrect": (MIX, 0.03, {"resurrected", "lost", "stale"}),
     "corrupt_byte": ("get=6,put=1", 0.01, {"corrupt"}),
 }
@@ -116,7 +116,7 @@ def test_contended_writes_are_won_by_one_of_those_on_the_same_condition(
     assert result.code == exit_code.FAILED
     named = {"two_winners", "lost_update", "condition_ignored"}
     assert kinds & named
-    # What is left of a key without those that are named may have no order.
+    # Without the named calls, the rest of a key's history may have no valid order.
     unnamed = [finding for finding in audit["findings"] if finding["kind"] not in named]
     assert all(finding["kind"] in ("unordered", "lost", "stale") for finding in unnamed)
     assert len(unnamed) < len(audit["findings"]) / 4
@@ -200,7 +200,7 @@ audit: {{history: true}}
 def test_hosts_whose_clocks_are_50_ms_apart_contradict_no_sound_store(
     lie: str | None, tmp_path: Path
 ) -> None:
-    """What a host's clock is off is known to a bound, by which its calls are wider."""
+    """A host's clock offset is known up to a bound, by which its calls are widened."""
     source, library, command = (tmp_path / name for name in ("skew.c", "skew.so", "command"))
     source.write_text(SKEW)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)

@@ -330,7 +330,7 @@ def test_a_host_lost_in_a_put_of_the_dataset_ends_the_run_and_resume_repeats_it(
     run = read_run(tmp_path / "run")
     assert not run.records
     assert run.state in ("failed", "interrupted")
-    # What is planned must stay the same; the rest of it takes no time.
+    # The plan must not change; only its durations are reduced to nothing.
     finished = loadstone("run", file, "-o", tmp_path / "run", "--set", slow, "--resume")
     assert finished.code in campaigns.WENT_WELL, finished.err
     phases = [record for record in read_run(tmp_path / "run").records if record.trial["measured"]]
@@ -365,7 +365,7 @@ def test_all_load_ends_when_the_controller_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "campaign.yaml"
     run = read_run(tmp_path / "run")
     assert run.state == "interrupted"
-    # What the hosts had told is there, and the run goes on.
+    # Data that the hosts had reported is kept, and the run continues.
     (record,) = run.records
     assert record.read_intervals(["requests"]).num_rows
     process = start("run", file, "-o", tmp_path / "run", "--resume")

@@ -221,7 +221,7 @@ def test_a_host_behind_another_is_reached_as_ssh_is_set_up(
         finished = network.loadstone("hosts", "check", file, "-f", "json")
         assert finished.code in campaigns.WENT_WELL, finished.err
         assert [host["name"] for host in finished.json()] == ["client1", "client2"]
-        # Where this machine's address is not known from there, it has to be named.
+        # If the hosts cannot tell this machine's address, the campaign must name it.
         campaigns.write(tmp_path, CAMPAIGN.replace(f"  listen: {CONTROLLER}\n", ""))
         finished = network.loadstone("hosts", "check", file)
     assert finished.code == 1

@@ -23,7 +23,7 @@ AGENTS = int(os.environ.get("LOADSTONE_SOAK_AGENTS", "20"))
 TRIAL_S = 20
 WAIT_S = 300.0
 GROWTH_MIB_MAX = 48
-"""What the controller may hold more at the end than when a quarter was over."""
+"""Permitted growth of the controller's memory after the first quarter, in MiB."""
 
 CAMPAIGN = f"""\
 name: soak
@@ -42,7 +42,7 @@ def test_agents_that_are_killed_and_come_back_lose_nothing_that_was_told(tmp_pat
     with soaking(tmp_path) as soak:
         soak.run()
     run = read_run(tmp_path / "run")
-    # Where other work keeps the machine busy, some requests are due in a second and never sent.
+    # On a busy machine, some requests are due in a second and never sent.
     failed = {
         row["outcome"]
         for record in run.records
@@ -62,13 +62,13 @@ def test_agents_that_are_killed_and_come_back_lose_nothing_that_was_told(tmp_pat
             requests_of[row["agent"]] = requests_of.get(row["agent"], 0) + row["requests"]
         assert requests_of == {host["name"]: host["requests"] for host in hosts if host["requests"]}
         gone = [host for host in hosts if host["state"] == "lost"]
-        # Whatever the words: only who was killed is lost, and with a reason.
+        # Only killed hosts are lost, each with a reason.
         assert all(host["reason"] for host in gone)
         assert {host["name"] for host in gone} <= set(soak.kills)
         lost += len(gone)
     print(f"{len(soak.kills)} kills, {lost} losses of a host in {len(run.records)} trials")
     print(f"the controller held {soak.memory_mib[0]:.0f} to {max(soak.memory_mib):.0f} MiB")
-    # One that was killed between two trials may be back before the next.
+    # A host killed between two trials may have rejoined before the next.
     assert len(soak.kills) * 0.8 <= lost
     quarter = soak.memory_mib[len(soak.memory_mib) // 4]
     assert soak.memory_mib[-1] - quarter < GROWTH_MIB_MAX
@@ -76,7 +76,7 @@ def test_agents_that_are_killed_and_come_back_lose_nothing_that_was_told(tmp_pat
 
 
 class Soak:
-    """A run whose agents this starts, kills and starts again."""
+    """A run whose agents are started, killed and restarted."""
 
     def __init__(self, folder: Path) -> None:
         self.kills: list[str] = []
@@ -91,7 +91,7 @@ class Soak:
             )  # fmt: skip
 
     def run(self) -> None:
-        """Have agents join, and kill one after the other until the last rounds."""
+        """Let agents join, and kill one after another until the last rounds."""
         self._wait_for(lambda: bool(list(self._folder.glob("invitations-*/*.invitation"))))
         (folder,) = self._folder.glob("invitations-*")
         self._wait_for(lambda: len(list(folder.iterdir())) == AGENTS)
@@ -113,14 +113,14 @@ class Soak:
             agent.wait(WAIT_S)
 
     def end(self) -> None:
-        """End what is left of a failed test."""
+        """Kill the remaining processes of a failed test."""
         for process in (self.process, *self.agents.values()):
             with contextlib.suppress(OSError):
                 process.kill()
                 process.wait()
 
     def _start(self, invitation: Path) -> None:
-        # One agent for a host: each has a state of its own here, as hosts have.
+        # One agent per host: each has its own state directory, as on separate hosts.
         state = {"XDG_STATE_HOME": str(self._folder / "states" / invitation.stem)}
         self.agents[invitation.stem] = subprocess.Popen(
             [sys.executable, "-m", "loadstone", "agent", "--join", str(invitation)],

@@ -39,7 +39,7 @@ class Row:
 ROUNDS = {
     "lost_write": Row("[put, delete]", frozenset({"lost"})),
     "corrupt_byte": Row("[put, delete]", frozenset({"corrupt"})),
-    # What ends within its last page is not lied_about from damage there.
+    # Truncation within the last page cannot be distinguished from damage there.
     "torn": Row(
         "[put, {op: put, name: over}, delete]", frozenset({"torn", "corrupt"}), "64KiB", 2, 1
     ),
@@ -112,7 +112,7 @@ def test_the_few_lies_among_many_calls_contradict_others(
         f"dataset: {{objects: {objects}, size: 4KiB, object_prefix: object-}}\n"
         f"phases: [{phase % (2 * WRITES)}]\naudit: {{history: true}}\n"
     )
-    # Of conditional writes, only those whose condition does not hold can be lied about.
+    # Only conditional writes with a false condition can be lied about.
     lies = {lie: LIES_EXPECTED / WRITES, "prefix": "object-"}
     lies["log"] = str(tmp_path / "lies.jsonl")
     with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:

@@ -1,7 +1,7 @@
-"""Every command ends, whatever its target does: within a number of its own time-outs.
+"""Every command ends within a number of its own timeouts, whatever its target does.
 
-Nothing here measures how quick loadstone is. A command makes so many requests one after the other,
-and each may take the time-out that it was given; a busy machine gets a multiple of that.
+Nothing here measures loadstone's speed. A command sends a number of requests in sequence, each of
+which may take the command's timeout; a busy machine gets a multiple of that.
 """
 
 import os
@@ -30,7 +30,7 @@ OBJECTS, THREADS, BUCKETS = 12, 4, 2
 LOAD = ["-t", str(THREADS), "-n", str(OBJECTS), "-b", str(BUCKETS), "-s", "4KiB"]
 LOAD += ["--object-prefix", "object-", "--timeout", f"{TIMEOUT_S}s"]
 
-# Where each kind of target is reached, and the log-in that it asks for.
+# The address and the credentials of each kind of target.
 LOG_INS = {
     "s3": {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY},
     "swift": {"ST_USER": f"{PROJECT}:{USER}", "ST_KEY": PASSWORD},
@@ -43,27 +43,27 @@ ADDRESSES = {"s3": "s3+{}", "swift": "swift+{}/auth/v1.0", "keystone": "swift+{}
 SERVERS = {"s3": CASES + ENDLESS, "swift": CASES + ENDLESS + OF_LOG_INS}
 SERVERS["keystone"] = ENDLESS + OF_LOG_INS
 
-# Requests that follow one another: to look at, make, mark and list a place, and to remove it; and
-# those of one phase. Clean-up may take its objects one by one, and ask for each a second time.
+# Sequential requests for a place (inspect, create, mark, list, remove) and those of one phase. A
+# clean-up may delete objects one by one, and retry each once.
 OF_A_PLACE = 12
 OF_A_PHASE = OBJECTS // THREADS
 OF_A_CARD = 80
 OF_A_CLEAN_UP = 2 * (OBJECTS + BUCKETS * OF_A_PLACE)
-# Starting a process on a machine that does a lot besides takes some time-outs, too.
+# On a busy machine, starting a process may also take some timeouts.
 SLACK = 4
 
-# All of its attempts wait side by side, in one process.
+# All attempts wait concurrently, in one process.
 pytestmark = pytest.mark.xdist_group("liveness")
 
-# Servers that every command meets: one that ends a request at once, and one that never answers.
+# Servers that every command is tested with: one closes during a response, one never responds.
 HALF_A_HEAD, STALLED = "half a head", "stalled before the answer"
-# What a command against one server costs.
+# CPU seconds of one command against one server.
 CPU_S = 4
 
 
 @dataclass(frozen=True)
 class End:
-    """How a command ended, and after how many of its time-outs; without a code it never did."""
+    """A command's exit code, and its duration in timeouts; without a code it never ended."""
 
     code: int | None
     err: str
@@ -72,7 +72,7 @@ class End:
 
 @dataclass
 class Attempt:
-    """One command against one hostile server, which is a sound one until `is_hostile` is set."""
+    """One command against one server, which is sound until `is_hostile` is set."""
 
     store_port: int
     kind: str
@@ -81,7 +81,7 @@ class Attempt:
 
     def __post_init__(self) -> None:
         self.is_hostile = threading.Event()
-        # The request that a command is waited for, to be stopped then.
+        # The request at which the command is to be stopped.
         self.awaits: Callable[[Message], bool] = is_object_read
         self.spares_until_reached = False
         self.was_reached = threading.Event()
@@ -94,7 +94,9 @@ class Attempt:
         return self.is_hostile.is_set() and self.case.spoil(exchange)
 
     def run(self, steps: int, *arguments: str | Path, stops: bool = False) -> End:
-        """Run a command of so many requests in a row; with `stops`, until the awaited request."""
+        """Run a command with this many sequential requests; `stops` stops it at the awaited
+        request.
+        """
         inherited = {
             key: value
             for key, value in os.environ.items()
@@ -112,7 +114,7 @@ class Attempt:
             )  # fmt: skip
             try:
                 if stops:
-                    # What is under way takes an hour, or as long as the server makes it take.
+                    # The running load takes an hour, or as long as the server delays it.
                     deadline = began + SLACK * steps * TIMEOUT_S
                     while process.poll() is None and time.monotonic() < deadline:
                         if self.was_reached.wait(0.05):
@@ -149,14 +151,14 @@ def begin(attempt: Attempt, code: int, steps: int, *arguments: str | Path, stops
 
 
 def bench(attempt: Attempt, url: str) -> End:
-    """All of a run, hostile from its first request."""
+    """A whole run, hostile from its first request."""
     attempt.is_hostile.set()
     steps = BUCKETS * OF_A_PLACE + 3 * OF_A_PHASE + OF_A_CLEAN_UP
     return attempt.run(steps, "bench", "put,get,delete", url, *LOAD, "-o", attempt.folder)
 
 
 def clean_up(attempt: Attempt, url: str) -> End:
-    """A run whose target turns with the first read: its load and its clean-up meet it."""
+    """A run whose target turns hostile at the first read, which affects its load and clean-up."""
     attempt.spares_until_reached = True
     steps = BUCKETS * OF_A_PLACE + 3 * OF_A_PHASE + OF_A_CLEAN_UP
     return attempt.run(steps, "bench", "put,get,delete", url, *LOAD, "-o", attempt.folder)
@@ -246,7 +248,7 @@ def write_campaign(attempt: Attempt, url: str) -> Path:
 
 
 def resume(attempt: Attempt, url: str) -> End:
-    """A run that was stopped goes on against a target that has turned meanwhile."""
+    """A resumed run, whose target has turned hostile meanwhile."""
     steps = 2 * BUCKETS * OF_A_PLACE + 3 * OF_A_PHASE + OF_A_CLEAN_UP
     campaign = write_campaign(attempt, url)
     begin(attempt, exit_code.INTERRUPTED, steps, "run", campaign, stops=True)
@@ -255,7 +257,7 @@ def resume(attempt: Attempt, url: str) -> End:
 
 
 def probe(attempt: Attempt, url: str) -> End:
-    """A run whose probes, not its load, ask the hostile server."""
+    """A run whose probes, but not its load, use the hostile server."""
     steps = OF_A_PLACE
     address = url.partition("+")[2]
     campaign = attempt.folder.with_suffix(".yaml")
@@ -271,7 +273,7 @@ def probe(attempt: Attempt, url: str) -> End:
 
 
 def stop_resume(attempt: Attempt, url: str) -> End:
-    """Ctrl-C, twice: the second time while the resumed run asks whether its places are there."""
+    """Two Ctrl-C, the second while the resumed run checks for its places."""
     steps = BUCKETS * OF_A_PLACE + OF_A_PHASE + OF_A_CLEAN_UP
     campaign = write_campaign(attempt, url)
     begin(attempt, exit_code.INTERRUPTED, steps, "run", campaign, stops=True)
@@ -286,7 +288,7 @@ FAILED, LEFT = exit_code.FAILED, exit_code.LEFT
 EXIT_CODES = {
     bench: {0, FAILED, LEFT}, clean_up: {0, FAILED, LEFT}, clean: {0, FAILED, LEFT},
     resume: {0, FAILED, LEFT}, card: {0, FAILED, LEFT}, probe: {0, FAILED}, dry_run: {0},
-    # A command that had come to its end, or failed, before Ctrl-C did.
+    # A command may have finished, or failed, before Ctrl-C.
     **{each: {0, FAILED, LEFT, exit_code.INTERRUPTED} for each in STOPS},
     stop: {FAILED, exit_code.INTERRUPTED},
 }  # fmt: skip
@@ -298,7 +300,7 @@ Futures = dict[tuple[str, str, str], Future[End]]
 def ends(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Futures]:
-    """Start all that is asked for, some at once: most of it waits."""
+    """Start all requested commands, some at once, because they mostly wait."""
     wanted = [
         item.callspec.params
         for item in request.session.items
@@ -325,10 +327,10 @@ def ends(
 
 
 def is_short(command: Callable[[Attempt, str], End], kind: str, case: Case) -> bool:
-    """Tell what `make test` has: every server once, some of them by each command.
+    """Tell whether `make test` runs a case: every server once, some of them with each command.
 
-    A clean-up meets the server with its load, too. Who asks decides how often, not how an answer
-    is read; the rest has its turn in CI.
+    A clean-up uses the server during its load, too. The command determines how many requests there
+    are, but not how a response is parsed; CI runs the others in rotation.
     """
     if command is clean_up:
         first = {"s3": CASES + ENDLESS, "swift": OF_LOG_INS, "keystone": ()}[kind]
@@ -348,7 +350,7 @@ def is_short(command: Callable[[Attempt, str], End], kind: str, case: Case) -> b
         for kind, cases in SERVERS.items()
         for command in (*COMMANDS, dry_run, *([probe] if kind == "s3" else []))
         for case in cases
-        # A plan that asks nothing is the same before all of them.
+        # A plan sends no requests, so one server suffices.
         if command is not dry_run or case.name == "half a head"
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Commands that ask programs, not targets, end too: whatever those print, and if they never end."""
+"""Commands that run programs instead of sending requests end, whatever these print or do."""
 
 import os
 import re
@@ -46,7 +46,7 @@ def campaign(folder: Path, program: str | None, duration: str) -> Path:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_run_ends_whatever_answers_for_ceph(name: str, tmp_path: Path) -> None:
-    """What it did not answer is absent from the record; the trial is as good as without it."""
+    """Missing answers are absent from the record; the trial is otherwise unaffected."""
     file = campaign(tmp_path, PROGRAMS[name], "500ms")
     finished = loadstone("run", file, "-o", tmp_path / "run", "--allow-commands")
     assert "Traceback" not in finished.err

@@ -1,4 +1,4 @@
-"""What acknowledged writes survive when a power cut takes all data that was not synced."""
+"""Survival of acknowledged writes after a power cut that loses all data that was not synced."""
 
 import contextlib
 import os
@@ -64,7 +64,7 @@ def write(path: Path, content: bytes, *, is_synced: bool) -> None:
 def test_a_cut_leaves_bytes_and_names_as_they_were_synced(
     options: tuple[str, ...], left: dict[str, bytes]
 ) -> None:
-    """Of names that no directory was synced for, a journal keeps those of before any fsync."""
+    """A journal also keeps names created before any fsync, whose directory was not synced."""
     with power(*options) as mount:
         write(mount / "unsynced", b"b", is_synced=False)
         write(mount / "synced", b"a", is_synced=True)

@@ -35,7 +35,7 @@ ENGINES = "engine: [duckdb, datafusion], only: [1, 6, 13], loops: 2"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the tables are made once for all tests."""
+    """The folder of generated tables, shared by all tests."""
     return tmp_path_factory.mktemp("made") / "tables"
 
 
@@ -213,7 +213,7 @@ def test_a_wrong_answer_has_no_time(tmp_path: Path, made: Path) -> None:
 
 
 def test_cold_that_reads_nothing_is_not_believed(tmp_path: Path, made: Path) -> None:
-    """What lies in memory is never read from a storage."""
+    """Tables in memory are never read from storage."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
         pytest.skip("no /dev/shm to put tables in")

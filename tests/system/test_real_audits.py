@@ -1,7 +1,7 @@
-"""What real stores do with published sequences, and what acknowledgements of one survive.
+"""Published sequences on real stores, and what one store's acknowledged writes survive.
 
-MinIO and SeaweedFS are there where somebody had them installed by name:
-python -m tests.system.servers install minio seaweedfs seaweedfs-4.30
+MinIO and SeaweedFS are tested if they were installed by name: python -m tests.system.servers
+install minio seaweedfs seaweedfs-4.30
 """
 
 import json
@@ -50,7 +50,7 @@ def tried(login: Mapping[str, str]) -> dict[str, str]:
 def check(
     name: str, login: Mapping[str, str], golden: Golden, unsteady: Collection[str] = ()
 ) -> None:
-    """Hold a store's answers against those that are kept; `unsteady` ones differ by chance."""
+    """Compare a store's answers with the kept ones; `unsteady` ones differ by chance."""
     answers = {name: answer for name, answer in tried(login).items() if name not in unsteady}
     golden(f"bestiaries/{name}.json", (json.dumps(answers, indent=2) + "\n").encode())
 
@@ -68,7 +68,7 @@ def test_ceph(ceph_server: ceph.Cluster, golden: Golden) -> None:
     ("server", "version", "unsteady"),
     [
         ("minio", "2026-02-12", []),
-        # The writers that race wait for each other longer than a sequence may take.
+        # The racing writers wait for each other longer than the time limit of a sequence.
         ("seaweedfs", "4.48", ["one-writer-wins"]),
         ("seaweedfs-4.30", "4.30", ["one-writer-wins"]),
     ],
@@ -76,7 +76,7 @@ def test_ceph(ceph_server: ceph.Cluster, golden: Golden) -> None:
 def test_servers_of_one_process(
     server: str, version: str, unsteady: list[str], golden: Golden
 ) -> None:
-    """What was published of SeaweedFS 4.30 is found there, and not in 4.48."""
+    """The published defects of SeaweedFS 4.30 are found in that version, and not in 4.48."""
     if not light_s3.SERVERS[server].program.exists():
         pytest.skip(f"{server} is not installed here: tests.system.servers install {server}")
     with light_s3.running(server) as login:

@@ -1,7 +1,7 @@
-"""The cards of real stores, each held against the one that is kept with the store's version.
+"""Cards of real stores, each compared with the kept card of the store's version.
 
-MinIO, moto and SeaweedFS are there where somebody had them installed by name:
-python -m tests.system.servers install minio moto seaweedfs
+MinIO, moto and SeaweedFS are tested if they were installed by name: python -m tests.system.servers
+install minio moto seaweedfs
 """
 
 import json
@@ -88,7 +88,7 @@ def test_ceph(ceph_server: ceph.Cluster, golden: Golden) -> None:
     [
         ("minio", "2026-02-12", []),
         ("moto", "5.2.5", ["no-delayed-answers"]),
-        # Where its host is busy the writers that race wait for each other longer than a card does.
+        # On a busy host the racing writers wait for each other longer than the card's time limit.
         ("seaweedfs", "4.48", ["one-creator-wins", "one-replacer-wins"]),
     ],
 )

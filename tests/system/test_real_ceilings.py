@@ -81,7 +81,7 @@ def test_network_device_and_mount_are_measured_on_this_host(tmp_path: Path, dire
         # On a busy machine iperf3's last second may end in an interval of its own.
         assert len(network["bytes_per_second"]) in (2, 3)
         assert network["bytes_per_s_min"] <= network["bytes_per_s_max"]
-        # What arrived is no more than what was sent, and less by what was still on its way.
+        # The receiver has at most the sent bytes, minus those in transit.
         assert 0 < network["bytes_per_s"] <= network["bytes_per_s_max"] * 1.1
     (device,) = ceilings["device"]
     assert device["bytes_per_s"] == pytest.approx(device["requests_per_s"] * (1 << 20), rel=0.01)
@@ -89,7 +89,7 @@ def test_network_device_and_mount_are_measured_on_this_host(tmp_path: Path, dire
     assert [(ceiling["bounds"], ceiling["parameters"]["rw"]) for ceiling in ceilings["mount"]] == [
         ("write", "write"), ("read", "read"), ("write", "randwrite"), ("read", "randread"),
     ]  # fmt: skip
-    # What the mount ceiling made is gone, and the load's own data too.
+    # The files of the mount ceiling and of the load are removed.
     assert not [path for path in (tmp_path / "data").iterdir() if "loadstone-" in path.name]
     report = loadstone("report", folder, "-f", "json").json()
     assert {ceiling["kind"] for ceiling in report["ceilings"]} == {"network", "device", "mount"}

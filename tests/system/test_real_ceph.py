@@ -146,7 +146,7 @@ def test_a_full_pool_is_an_outcome_and_can_be_emptied(ceph_to_break: Cluster) ->
         return any("full" in pool["flags_names"] for pool in pools if pool["pool_name"] == "small")
 
     until("the quota to be noticed", is_full)
-    # What is there may be written again, for it takes no more room.
+    # Existing objects may be overwritten, because that needs no more space.
     more = Dataset(objects=2 * dataset.objects, prefix=dataset.prefix, run=dataset.run)
     written = trials.run(trials.document(where, more, "put"))
     assert written.outcomes() == {"ok": dataset.objects, "no_space": dataset.objects}

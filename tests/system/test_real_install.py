@@ -58,7 +58,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("version", [f"3.{minor}" for minor in NEWER])
 def test_the_wheel_runs_on_newer_pythons(wheel: Path, tmp_path: Path, version: str) -> None:
-    """What a Python or a library calls deprecated is an error: a later one will not have it."""
+    """Deprecation warnings are errors, because a later Python will lack the feature."""
     program = find_python(version)
     if program is None:
         pytest.skip(f"this host has no Python {version}")
@@ -126,7 +126,7 @@ def test_a_wheel_runs_load_and_the_demo_without_a_compiler(wheel: Path, tmp_path
     assert "Limited by" in output
     for form in ("terminal", "json", "csv", "md"):
         assert "null" in run("loadstone", "report", "load", "-f", form)
-    # Of bounds, which the null driver has, nothing is claimed.
+    # Bounds, as from the null driver, give no comparison.
     assert "load" in run("loadstone", "compare", "load", "load", codes=(0, exit_code.VOID))
     output = run("loadstone", "demo", "--objects", "500", "-o", "first")
     assert "loadstone[report]" in output

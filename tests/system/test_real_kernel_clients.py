@@ -23,9 +23,9 @@ pytestmark = pytest.mark.real
 
 # Requests of a phase that would take a minute, and how long one may take.
 REQUESTS, PATIENT = 64, "seed: 1\ntimeout: 20min"
-# Where the how-tos have them.
+# The paths in the how-tos.
 MAPPED, MAPPED_BY_NBD, MOUNTED = "/dev/rbd/rbd/loadstone", "/dev/nbd0", "/mnt/cephfs"
-# What the conformance suite calls them.
+# The conformance suite's names.
 ROWS = (row("device", MAPPED), row("device", MAPPED_BY_NBD), row("directory", MOUNTED))
 
 # Prints what is left of the devices in the end.
@@ -176,7 +176,7 @@ def test_the_example_of_an_image_runs_on_both_devices(guest: Guest, devices: lis
     )
     for trial in trials:
         summary, phase = trial["summary"], trial["trial"]["phase"]
-        # What nbd can only do by a call that blocks, the kernel's client does by the ring.
+        # nbd needs a blocking call for deletes; the kernel's client uses io_uring.
         blocks = (trial["trial"]["target"]["name"], phase) == ("nbd", "delete")
         features = {"engine": "psync", "delete": "BLKDISCARD"} if blocks else {"engine": "io_uring"}
         assert summary["features"] == features

@@ -1,4 +1,4 @@
-"""What ceph-fuse reads for its clients is counted, for the mount that they read through."""
+"""Reads by ceph-fuse for its clients are counted for the mount that they use."""
 
 import os
 from pathlib import Path

@@ -103,7 +103,7 @@ def test_a_path_that_is_slow_in_one_direction_is_seen_in_that_one(
     network: SshNetwork, tmp_path: Path
 ) -> None:
     make_mounts(network, tmp_path)
-    # What leaves the bridge towards the first node is slowed down, and nothing else.
+    # Only traffic from the bridge to the first node is slowed down.
     space = ["ip", "netns", "exec", f"{network.prefix}-c", "tc", "qdisc"]
     limit = ["tbf", "rate", "50mbit", "burst", "64kb", "latency", "50ms"]
     added = subprocess.run(

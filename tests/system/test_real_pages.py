@@ -20,7 +20,7 @@ pytestmark = [
     ),
 ]
 
-# What a reader does, and then what stands on the page, as JSON in its title.
+# A reader's actions, and the resulting page content, as JSON in the page's title.
 ACTIONS = """
 <script type="module">
 const text = (selector) => [...document.querySelectorAll(selector)].map((one) => one.textContent);

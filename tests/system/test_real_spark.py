@@ -94,7 +94,7 @@ def test_a_cluster_of_its_own_reads_a_bucket_and_ends(
     )
     finished = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run", environment=keys)
     assert finished.code == 0, finished.err
-    # What an earlier test left may have ended meanwhile.
+    # Processes of an earlier test may have ended meanwhile.
     assert set(of_spark()) <= set(before)
     assert_secret_absent(SECRET, finished, tmp_path / "run")
     [arm] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["arms"]

@@ -1,4 +1,4 @@
-"""What one run kept another one reads, checks, and leaves as it is."""
+"""A run reads, verifies, and does not change the objects that another run kept."""
 
 import json
 from pathlib import Path

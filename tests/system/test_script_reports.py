@@ -179,7 +179,7 @@ def test_charts_of_a_layout_are_files(folders: dict[str, Path], tmp_path: Path) 
 def test_a_narrow_screen_leaves_rates_out_and_not_what_failed(folders: dict[str, Path]) -> None:
     run = read_run(folders["m5.large"])
     findings = analyse(run, courses=False)
-    # Of one case there is room for each of its actions.
+    # A single case has space for each of its actions.
     (first, *_) = findings.action_totals
     case = (first.cell.target, first.cell.parameters)
     actions_of_case = tuple(

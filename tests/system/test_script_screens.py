@@ -58,7 +58,7 @@ def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_pat
     if any(result.is_void for result in scripts.whole.results):
         pytest.skip("this host held the client up")
     headline = headline_of(findings, scripts.whole)
-    # Of two blocks nothing is claimed.
+    # Two blocks do not suffice for a claim.
     assert re.search(r"\baction: .* [\d,.]+ actions/s, .* [\d,.]+ actions/s", headline.sentence)
     assert headline.ratio is not None
     assert (headline.ratio.of.ratio.n_a, headline.ratio.of.ratio.is_paired) == (2, True)

@@ -268,7 +268,7 @@ def test_a_report_says_what_share_of_an_action_is_the_clients_cryptography(tmp_p
     for encryption in ("none", "aes-256-cbc", "aes-256-gcm"):
         names = ("WRITE", "READ", "LIST", "SHARE")
         write, read, listed, share = (action_of[encryption, name] for name in names)
-        # What is put is hashed for its signature, encrypted or not.
+        # Bodies of puts are hashed for their signature, encrypted or not.
         assert write["hashing_ns"]["count"] == write["good_actions"]
         # The bodies of the others are empty, and signed too.
         assert read["hashing_ns"]["min"] < write["hashing_ns"]["min"] / 10
@@ -310,7 +310,9 @@ session,action,user,space,object,size,recipients
 def test_keys_are_wrapped_for_the_user_whose_space_it_is(
     tmp_path: Path, cipher: str, hosts: str
 ) -> None:
-    """What is stored opens elsewhere, by the reader's keys alone; no file of the run has a key."""
+    """Stored objects can be opened elsewhere with the reader's keys; no file of the run has a
+    key.
+    """
     (tmp_path / "shared.csv").write_text(SHARED)
     script = tmp_path / "shared.csv"
     with store_under_test.store() as url:
@@ -482,7 +484,7 @@ def test_bench_runs_sessions_from_one_line(tmp_path: Path) -> None:
 
 
 def test_a_log_of_a_server_is_replayed_at_its_times(tmp_path: Path) -> None:
-    """What it reads is put there before; no action is early, and each keeps how late it was."""
+    """Objects that it reads are prepared; no action is early, and its lateness is recorded."""
     folder, script = tmp_path / "data", tmp_path / "trace.parquet"
     folder.mkdir()
     converted = loadstone(

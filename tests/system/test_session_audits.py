@@ -55,7 +55,7 @@ def write_script(path: Path, actions: int, length_bytes: int | None = None) -> P
     with path.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(("session", "action", "object", "size", "expect"))
-        # What is there before the script begins, and is read, has to be put for it.
+        # Objects that are read before the script writes them must be prepared.
         table.writerows((0, "READ", f"before/{n}", 5000, "exists") for n in range(5))
         for session, action, key, size, expect in shared_actions(actions, chance):
             written = size if length_bytes is None or size == "" else length_bytes
@@ -98,7 +98,7 @@ def test_no_call_of_sessions_contradicts_a_sound_store(
     history = history_of(audit)
     assert (audit["wrong"], audit["findings"], history["undecided"]) == (0, [], 0)
     assert history["calls"] > 600
-    # What was put before the script began is judged, too.
+    # Objects that were prepared are judged, too.
     assert history["objects"] >= (OBJECTS + 5 if script == "shared" else 100)
 
 

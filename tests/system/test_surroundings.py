@@ -64,7 +64,9 @@ def test_a_user_without_home_and_passwd_measures_as_any_other(url: str, tmp_path
 
 
 def test_proxies_of_the_environment_are_not_used(url: str, tmp_path: Path) -> None:
-    """Where one would be used, it would be measured; here nothing listens."""
+    """A proxy would be measured instead of the target; here the proxy's address refuses
+    connections.
+    """
     names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
     environment = {**KEYS, **dict.fromkeys(names, "http://127.0.0.1:9")}
     finished = loadstone(

@@ -1,4 +1,4 @@
-"""What a store calls temporary costs no run, as long as it is not measured."""
+"""Temporary errors outside the measurement are retried and do not fail a run."""
 
 import email.utils
 import threading

@@ -22,7 +22,7 @@ def failing() -> dict[str, object]:
     return {"faults": {"seed": 3, "errors": errors}}
 
 
-# What is not written is named by the load generator, whichever driver asks.
+# The load generator itself identifies missing objects, whatever the driver.
 SWIFT = pytest.param("swift", marks=pytest.mark.long(cpu_s=16))
 
 

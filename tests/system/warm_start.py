@@ -1,10 +1,11 @@
-"""Starts of `python -m loadstone` that do not import it anew: a process forks for each command.
+"""Starts `python -m loadstone` without importing it again: a prepared process forks for each
+command.
 
 A command imports for half a second of processor time before it does anything. Here one process for
-each process of tests has done that, and forks. What it forks is a process of its own, with the
-environment, the folder and the standard streams of a command that was started. It goes through
-`loadstone/__main__.py` to its exit code, and gets signals as any other. The start itself and the
-end of the interpreter are looked at elsewhere (`test_cli.py`).
+each process of tests has done that, and forks. A fork is a separate process, with the environment,
+the folder and the standard streams of a started command. It runs `loadstone/__main__.py` to its
+exit code, and handles signals in the same way. The start itself and the interpreter's shutdown are
+tested elsewhere (`test_cli.py`).
 """
 
 import atexit
@@ -28,16 +29,16 @@ from subprocess import DEVNULL, PIPE
 from typing import IO
 
 READ_AT_START = ("LANG", "LC_", "LD_", "PYTHON", "FORCE_COLOR", "TERMINAL_WIDTH")
-"""What an interpreter or an import reads of the environment: a fork of ours would miss a change."""
+"""Variables that the interpreter or an import reads at start-up, which a fork would not notice."""
 
 IMPORTED = (
     "jinja2", "numpy", "pyarrow.compute", "pyarrow.parquet", "rich.console", "rich.live",
 )  # fmt: skip
-"""What commands import when they need it."""
+"""Modules that commands import on demand."""
 
 
 def is_as_started(environment: Mapping[str, str]) -> bool:
-    """Tell whether a fork behaves as a start with exactly these variables would."""
+    """Tell whether a fork behaves in the same way as a start with exactly these variables."""
     return _read_at_start(environment) == _READ_AT_START
 
 
@@ -62,7 +63,7 @@ def start(
 
 
 class Fork:
-    """A command that was forked, with what tests use of `subprocess.Popen`."""
+    """A forked command, with the parts of `subprocess.Popen` that tests use."""
 
     def __init__(self, end: socket.socket, out: IO[str] | None, err: IO[str] | None) -> None:
         """`end` receives the number of the process, then its exit code."""
@@ -91,7 +92,9 @@ class Fork:
         return self.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Read both streams to their ends, which a process that it left behind may hold open."""
+        """Read both streams to their ends; a process left behind by the command may keep them
+        open.
+        """
         read = {"out": "", "err": ""}
 
         def read_all(name: str, stream: IO[str]) -> None:
@@ -127,14 +130,14 @@ class Fork:
 
 
 class _Parent:
-    """The process that forks, seen from the tests."""
+    """The forking process, as used by the tests."""
 
     def __init__(self) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, str(theirs.fileno())],
-                # Of a library's threads no fork has any.
+                # A fork has none of the threads that a library has started.
                 env={**os.environ, "NO_COLOR": "1", "OPENBLAS_NUM_THREADS": "1"},
                 cwd=Path(__file__).parents[2],
                 stdin=subprocess.DEVNULL,
@@ -162,7 +165,7 @@ class _Parent:
         return Fork(end, read_out, read_err)
 
     def end(self) -> None:
-        """End it: it sees that its socket is closed."""
+        """Stop it by closing its socket."""
         self._ours.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(10)
@@ -175,7 +178,7 @@ _parent: _Parent | None = None
 
 
 def _import_all() -> None:
-    """Import what any command may; engines have processes of their own."""
+    """Import everything that a command may need; engines have processes of their own."""
     import loadstone
 
     for name in IMPORTED:
@@ -184,13 +187,15 @@ def _import_all() -> None:
         if not walk_package.name.startswith(("loadstone.__main__", "loadstone.engines")):
             with contextlib.suppress(ImportError):
                 importlib.import_module(walk_package.name)
-    # What is there stays, and is not looked through in each fork.
+    # Existing objects are permanent, so a fork's garbage collection can skip them.
     gc.collect()
     gc.freeze()
 
 
 def _fork_for_each(requests: socket.socket) -> Mapping[str, object]:
-    """Answer requests with a number and an exit code; only in a fork return what it is to do."""
+    """Answer requests with a process id and an exit code; returns only in a fork, with its
+    request.
+    """
     with selectors.DefaultSelector() as waits:
         waits.register(requests, selectors.EVENT_READ)
         while True:
@@ -200,7 +205,7 @@ def _fork_for_each(requests: socket.socket) -> Mapping[str, object]:
                     waits.unregister(key.fd)
                     os.close(key.fd)
                     _, status = os.waitpid(number, 0)
-                    # The test that asked may have ended.
+                    # The test that sent the request may have ended.
                     with answers, contextlib.suppress(OSError):
                         answers.send(str(os.waitstatus_to_exitcode(status)).encode())
                     continue
@@ -225,7 +230,7 @@ def _fork_for_each(requests: socket.socket) -> Mapping[str, object]:
 def _close_all_but_standard() -> None:
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
-            # The listing's own is no more.
+            # The listing's own descriptor is closed already.
             with contextlib.suppress(OSError):
                 os.close(int(name))
 
@@ -248,7 +253,7 @@ def _become(request: Mapping[str, object]) -> None:
 
 
 def _end(code: object) -> None:
-    """End as the interpreter does, but for giving back each object, which takes longest."""
+    """Exit as the interpreter does, but without freeing each object, which takes longest."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -69,7 +69,7 @@ class Disk:
 
     def __init__(self, root: Path) -> None:
         self.log: list[Entry] = []
-        # What was there before the program came is on the disk.
+        # Files from before the program's start are on the disk.
         self.begun = 0
         self._root = str(root.resolve())
         self._lock = threading.RLock()

@@ -35,7 +35,7 @@ INTERVALS = pa.schema(
     ]
 )
 
-# What the first builds did not write; most runs of the tests are read without.
+# A column that the first builds did not write; most test runs lack it.
 INTERVALS_WITH_PARTS = INTERVALS.append(pa.field("part", pa.binary())).append(
     pa.field("parts_failed", pa.int64())
 )

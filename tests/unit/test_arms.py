@@ -109,7 +109,7 @@ def test_a_server_that_ends_by_itself_is_told_after_the_trial(tmp_path: Path) ->
     wait_until(lambda: not is_alive(leader))
     with pytest.raises(TargetError):
         arms.check()
-    # What it had started is ended with it.
+    # Its child processes are killed with it.
     wait_until(lambda: not is_alive(child))
 
 

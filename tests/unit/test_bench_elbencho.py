@@ -5,7 +5,7 @@ import json
 import elbencho
 import pytest
 
-# Of elbencho 3.1-10, with its command line cut off.
+# Output of elbencho 3.1-10, with its command line truncated.
 READ_OF_A_FILE = (
     '{"phase_type":"READ","phase_id":"11f2bae9-ef98-4a78-9560-81eed9abb6fd","iso_start_date":'
     '"2026-11-21T18:04:36.621+0000","config":{"path_type":"file","paths":"1","hosts":"1",'

@@ -172,7 +172,7 @@ def test_a_short_parquet_file_that_unpacks_without_end_is_refused(
     )
     error, grown_kib = done.stdout.rsplit("\n", 2)[:2]
     assert error == _loadgen.TooLargeError.__name__
-    # What it would have unpacked to is ten times as much and more.
+    # The uncompressed data would be at least ten times as large.
     assert int(grown_kib) < 16_000
 
 

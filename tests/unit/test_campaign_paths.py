@@ -116,7 +116,7 @@ def test_a_scripts_key_that_becomes_too_long_is_named(
     assert names(mistake.actual, f'"ann/private/{name}"', fact)
     shorter = of_script(tmp_path, rows.replace(name, name[:-5]))
     assert planned(tmp_path, targets={"t": target}, **shorter)
-    # Where paths are not encrypted, the key is none too long.
+    # Without encrypted paths, no key is too long.
     plain = of_script(tmp_path, rows, path_encryption="none")
     assert planned(tmp_path, targets={"t": target}, **plain)
 

@@ -1,4 +1,4 @@
-"""Where a load's keys, threads and connections go: prefix shards, CPUs, NUMA nodes, sources."""
+"""Placement of a load's keys, threads and connections: prefix shards, CPUs, NUMA nodes, sources."""
 
 from typing import Any
 

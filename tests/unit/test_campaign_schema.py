@@ -324,7 +324,7 @@ def test_the_reference_says_what_audits_judge() -> None:
 def test_options_that_operations_read_are_keys_of_a_phase() -> None:
     options = {option for operation in OPERATIONS.values() for option in operation.options}
     assert len(options) > 5
-    # Which keys are contended for, `contend` says.
+    # The key `contend` selects the contended keys.
     assert options <= {*Phase.model_fields, "contended_keys"}
     assert {name for row in _loadgen.drivers() for name in row["operations"]} <= set(OPERATIONS)
 

@@ -157,7 +157,7 @@ def test_rados_bench_asks_each_pool_and_deletes_its_own_objects_by_their_name() 
     first = plan.ceilings[0].document
     words = [step["commands"][0] for step in first["steps"]]
     assert words[0][:7] == ["rados", "-c", "/c", "-n", "client.x", "-p", "p1"]
-    # What is read has to be written first.
+    # Data must be written before it is read.
     assert [step["parameters"]["operation"] for step in first["steps"]] == ["write", "rand"] * 2
     names = {line[line.index("--run-name") + 1] for line in words}
     assert names == {command[-1] for command in first["clean_up"]}

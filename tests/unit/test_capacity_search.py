@@ -277,7 +277,7 @@ def test_a_client_that_always_stands_still_confirms_no_failure() -> None:
     result = searched_by_a_client_that_stands_still_above(0)
     assert (result.lower, result.upper, result.is_confirmed) == (None, 10, False)
     assert (result.end, result.is_doubted) == ("lowest fails", True)
-    # What held was seen to hold; of what fails the client may be the cause.
+    # A passing load is certain; the client may have caused a failure.
     result = searched_by_a_client_that_stands_still_above(900)
     assert result.is_confirmed
     assert result.lower is not None
@@ -308,7 +308,7 @@ def test_standing_still_spoils_a_trial_by_the_share_that_may_be_slower() -> None
     assert is_stalled(0.006, 0.99)
     assert not is_stalled(0.004, 0.99)
     assert not is_stalled(0.006, 0.9)
-    # What met the objective all the same was not spoiled.
+    # A trial that met the objective is valid in spite of a stall.
     assert not is_stalled(0.006, 0.99, latency_ns=1)
 
 

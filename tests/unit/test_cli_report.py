@@ -57,7 +57,7 @@ def test_a_layout_that_a_report_has_not_is_refused_and_not_passed_over(
     path = tmp_path / "x"
     assert main(["report", run, "-f", form, "--table", "cern", "-o", str(path)]) == 1
     assert not path.exists()
-    # What the campaign names is for reading, and keeps no program from its rows.
+    # The campaign's layout applies to text reports only; formats for programs keep their rows.
     assert main(["report", run, "-f", form, "-o", str(path)]) == 0
     assert main(["report", run, "-f", form, "--table", "none", "-o", str(path)]) == 0
 

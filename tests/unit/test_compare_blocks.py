@@ -1,4 +1,4 @@
-"""Which trials of interleaved blocks are compared in pairs."""
+"""Pairing of the trials of interleaved blocks for comparisons."""
 
 from dataclasses import replace
 

@@ -61,7 +61,7 @@ def test_each_type_has_its_rows_and_a_correction_of_its_own(
     # ALL is the sum of others, so that there is no mean over the rows.
     assert by_type.geometric_mean is None
     assert {case["user_type"] for case in by_type.only_b} == {"guests"}
-    # What all users did is compared as it would be without types.
+    # All users together are compared in the same way as without types.
     plain = [
         replace(account, of_user_types=())
         for account in (

@@ -360,7 +360,7 @@ def test_requests_are_logged_one_by_one_where_the_campaign_asks_for_it(
         [rows for batch in record.read_requests() for rows in batch.to_pylist()]
         for record in read_run(tmp_path / "run").records
     ]
-    # What the load generator handed over, once in each trial that the campaign measures.
+    # The load generator's observation, once for each measured trial.
     measured = [trial.document["phase"] in ("put", "get", "delete") for trial in plan.trials]
     assert logged == [interval(0).to_pylist() if is_logged else [] for is_logged in measured]
     assert measured.count(True) == 6

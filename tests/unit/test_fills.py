@@ -207,7 +207,7 @@ def test_what_ceph_does_not_say_is_an_error_with_a_way_out(
 ) -> None:
     with pytest.raises(InputError, match=message) as stop:
         pool_size(monkeypatch, output, code)
-    # What cannot be read has a cause of its own behind it.
+    # The error has the underlying exception as its cause.
     assert stop.value.__cause__ is not None
     assert isinstance(stop.value.__cause__.__cause__, cause)
     assert str(stop.value.hint).endswith("500GiB")

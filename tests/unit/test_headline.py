@@ -36,7 +36,7 @@ def in_turns(path, *, blocks=6, rounds=1, rate_of=None):
         for target in ("one", "other")[:: 1 if block % 2 else -1]:
             for round_ in range(1, rounds + 1):
                 number += 1
-                # What differs between blocks and rounds differs for both alike.
+                # Differences between blocks and rounds are the same for both targets.
                 rate = (100 if target == "one" else 300 + block) * block * round_
                 rate = rate if rate_of is None else rate_of(target, block)
                 folder.add(trial(number, target, "get", block=block, round=round_), rate)

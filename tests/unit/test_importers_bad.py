@@ -67,7 +67,7 @@ def test_any_value_of_a_wrong_kind_is_refused_or_has_no_part_in_the_result(
     path = tmp_path / "changed.json"
     refused = set()
     original = without_source(SAMPLES[form], form)
-    # Of the many bins of a histogram, one is like another.
+    # The many bins of a histogram are equivalent, so one suffices.
     keys = [key for key in places(json.loads(text)) if "bins" not in key or key[-1] == "1941504"]
     for key in keys:
         for wrong in WRONG:

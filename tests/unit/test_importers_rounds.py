@@ -245,7 +245,7 @@ def test_each_table_of_nectar_takes_the_console_of_its_own_folder(tmp_path: Path
     assert isinstance(imported, Imported)
     assert [trial.clients for trial in imported.trials] == [1, 2, 3]
     assert [trial.size_bytes for trial in imported.trials] == [100, 200, 300]
-    # What is said of a table names its folder, where several have its name.
+    # Notes about a table name its folder if several tables have its name.
     assert [note.partition(":")[0] for note in imported.notes] == [str(pair[0]) for pair in files]
     with pytest.raises(InputError, match="2 console outputs"):
         importers.find("nectar").read(paths[:-1], NOTHING)

@@ -257,7 +257,7 @@ def test_every_text_of_rados_bench_is_read(tmp_path: Path, name: str, *, has_clo
     assert cell.service is not None
     assert (cell.service.mean_ns, cell.service.max_ns) == (pytest.approx(0.11e9), 200_000_000)
     assert cell.trial_rates[0].started_unix_ns is None
-    # What a read found to be wrong is not in its output.
+    # Wrong data in reads is missing in its output.
     assert cell.failed_if_stated == (None if is_read else 0)
 
 

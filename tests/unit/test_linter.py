@@ -77,7 +77,7 @@ def test_the_deletes_of_1_mib_are_found_to_be_quantised_to_whole_seconds() -> No
     assert "16393 = 1,000,000/61 s" in finding.statement
     assert "16667 = 1,000,000/60 s" in finding.statement
     assert quantised
-    # Of those between 433 and 542 nearly every whole number is such a quotient.
+    # Between 433 and 542 nearly every whole number is such a quotient.
     assert min(float(str(evidence.threshold)) for evidence in finding.evidence) > 1000
 
 

@@ -78,7 +78,7 @@ def test_a_core_that_was_stolen_may_be_what_the_threads_waited_for() -> None:
         "INSTRUMENT_CPU"
     }
     assert flags(*cpu("all", 0.7, steal=0.1), *cpu("1", 0.7, steal=0.1), **ran) == set()
-    # What was taken from a core that the load may not use is no loss to it.
+    # Steal time of a core that the load may not use does not affect it.
     kept_off = (*cpu("0", 0.3), *cpu("all", 0.5, steal=0.2), ("cpu", "0", "allowed", 1.0, 0.0))
     assert flags(*kept_off, *cpu("1", 0.7, steal=0.6), **ran) == set()
 
@@ -197,7 +197,7 @@ READ = {"bytes": 369e6, "bytes_received": 369e6}
     [
         ([("tcp", "", "ip_received_bytes", 0.0, 57.5e6)], READ, set()),
         ([("tcp", "", "ip_received_bytes", 0.0, 37e6)], READ, {"CLIENT_NIC"}),
-        # Of the host's own loopback; the traffic of other programs.
+        # Traffic of other programs on the host's own loopback.
         (
             [
                 ("tcp", "", "ip_received_bytes", 0.0, 157.5e6),
@@ -291,7 +291,7 @@ def test_a_store_that_closes_each_connection_is_named_and_takes_no_port_of_the_c
     (finding,) = find_closed_connections([alive])
     assert finding.rule == "connections-closed"
     assert [evidence.value for evidence in finding.evidence] == [1.0]
-    # What the campaign asks for, what failures cost and what parts need is no doing of the store.
+    # Connections due to the campaign, to failures and to parts are not caused by the store.
     several = record("keep_alive", **{**closed, "connections_opened": 2400, "failed": 2300})
     for other in (record("per_request", **closed), several):
         assert list(find_closed_connections([other])) == []

@@ -72,7 +72,7 @@ def test_a_limit_per_client_that_more_clients_multiply_is_one() -> None:
     (finding,) = findings_of(limits((1, 300), (4, 520)), "limit-does-not-scale")
     assert finding.evidence[0].value == pytest.approx(520 / 300 / 4)
     assert not rules(limits((2, 300), (2, 301))) & RULES
-    # Of what is not said per something, two values contradict each other as ever.
+    # Two values of a quantity that is not per something contradict each other.
     assert "contradicting-statements" in rules(limits((1, 300), (4, 520), per=""))
     assert "contradicting-statements" not in rules(limits((1, 300), (4, 520)))
 
@@ -136,7 +136,7 @@ def test_one_device_with_two_speeds_is_told_and_two_devices_are_not() -> None:
     assert not is_reported(replace(disk, bounds="read"), replace(twice, bounds="write"))
     assert not is_reported(disk, replace(disk, bytes_per_s=520e6))
     assert not is_reported(disk, twice, run="r")
-    # What a text says of it counts, too; of a device with a speed each way it may be either.
+    # A statement in the text counts, too; for a device with a speed per direction it may be either.
     statements = (Statement(quantity="sda", value=1.84, unit="Gbit/s", place="text"),)
     made = account([rate], ceilings=(disk,), statements=statements)
     assert "contradicting-ceilings" in rules(made)

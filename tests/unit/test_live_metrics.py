@@ -172,7 +172,7 @@ def test_the_dashboard_asks_for_metrics_and_labels_that_there_are(tmp_path: Path
         }
         for name in names:
             assert used <= labels[name], expression
-            # What an aggregation does not keep, a legend cannot show.
+            # A legend can only show labels that the aggregation keeps.
             label_names = set(grouped[0].split(", ")) if " by (" in expression else labels[name]
             assert set(re.findall(r"{{(\w+)}}", legend)) <= label_names, query
         asked |= names

@@ -608,7 +608,7 @@ def test_a_percentile_is_of_all_requests_in_histories_and_comparisons_too(
     ):
         points = [t.points[0].value for t in history.trends if t.metric == metric]
         if "seconds" in account.metrics:
-            # Of queries that ran once in each trial the time itself is compared.
+            # Queries that ran once in each trial are compared by their times.
             continue
         known = [
             value

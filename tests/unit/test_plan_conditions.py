@@ -21,7 +21,7 @@ def test_what_is_put_if_absent_finds_nothing_and_what_matches_finds_all() -> Non
         "put", "clean-up", "put_if_absent", "put_if_match", "get", "delete_if_match", "clean-up",
     ]  # fmt: skip
     versions = [trial.document["dataset"]["version"] for trial in plan.trials if trial.is_measured]
-    # Who writes an object again leaves it in its version, for it may lose.
+    # Conditional writes keep the object's version, because they may lose the race.
     assert versions == [1, 2, 2, 2, 2]
 
 

@@ -75,7 +75,7 @@ def test_a_script_gets_what_it_begins_with_again(tmp_path: Path) -> None:
     left = resume(whole, {"0001"})
     assert ids(left) == ["0004 clean-up", "0005 prepare", "0002 users", "0003 clean-up"]
     assert left.trials[1].document["script"] == whole.trials[0].document["script"]
-    # What prepares it was interrupted: it is not made twice.
+    # Its preparation was interrupted: it is not planned twice.
     assert ids(resume(whole, set())) == ["0004 clean-up", *ids(whole)]
     assert ids(resume(whole, {"0001"}, started_ids={"0001"})) == ids(whole)[1:]
     assert ids(resume(whole, {"0001", "0002"})) == ids(whole)[2:]

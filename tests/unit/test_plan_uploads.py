@@ -38,7 +38,7 @@ def test_steps_by_themselves_make_the_objects_of_the_dataset() -> None:
     assert phases(plan) == ["create_upload", "upload_part", "complete_upload", "get", "clean-up"]
     documents = [trial.document for trial in plan.trials]
     assert [document["stop"]["requests"] for document in documents[:4]] == [10, 40, 10, 10]
-    # What is completed has the version of its parts.
+    # A completed object has the version of its parts.
     assert [document["dataset"]["version"] for document in documents[1:4]] == [1, 1, 1]
 
 

@@ -33,7 +33,7 @@ def left(kind: str, **more: Any) -> dict[str, Any]:
         # A request failed, and its bucket went all the same.
         ({**GONE, "failed": 1}, True),
         ({**GONE, "failed": 1, "buckets_deleted": ["b"]}, False),
-        # What was not there is not deleted, and gone all the same.
+        # A place that never existed is not deleted, but counts as gone.
         ({**GONE, "failed": 1, "buckets_deleted": ["b"], "buckets_absent": ["a"]}, True),
         ({**GONE, "state": "interrupted"}, False),
         ({key: GONE[key] for key in GONE if key != "places_left"} | {"buckets_left": ["a"]}, False),

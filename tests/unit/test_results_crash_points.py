@@ -108,7 +108,7 @@ def check_going_on(
         trial for trial in TRIALS if trial not in whole
     ]
     if MADE in crash.marks and "0001" not in whole:
-        # What may be on the target is the run's own for all that is left of it.
+        # Data that may be on the target belongs to the run in all remaining trials.
         assert all(PLACE in document["ownership"]["adopt"] for document in loadgen.documents), (
             crash.how
         )

@@ -68,7 +68,7 @@ def test_a_trial_whose_places_were_all_refused_has_made_none(tmp_path: Path) -> 
     # A resumption may be luckier.
     note_intent(tmp_path, document("0001"), ["b-0", "b-1"], "now")
     assert intended(tmp_path, trials) == {"0001"}
-    # What it was asked for in vain may come, though a later session is refused it.
+    # A request without a response may still take effect after a later session is refused.
     note_intent(tmp_path, document("0001"), ["b-0"], "now")
     note_unmade(tmp_path, document("0001"), ["b-0", "b-1"], "now")
     assert intended(tmp_path, trials) == {"0001"}

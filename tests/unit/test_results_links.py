@@ -131,7 +131,7 @@ def test_a_baseline_that_is_read_through_links_changes_nothing(
     keep_gate(history / "b", "2026-01-02", "no worse", 0)
     plant(history / "b" / name, outside, kind)
     before = state(outside)
-    # What is no regular file has no answer, and nobody waits for a writer of a pipe.
+    # Only regular files are read; opening a pipe must not wait for a writer.
     is_read = kind in ("link", "hard link")
     assert last_green(history)[0] == ("./b" if is_read else "./a")
     assert state(outside) == before

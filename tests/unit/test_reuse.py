@@ -1,4 +1,4 @@
-"""Of another run's objects only the right dataset is reused, and only if it is complete."""
+"""Only the right dataset of another run is reused, and only if it is complete."""
 
 from dataclasses import replace
 from typing import Any

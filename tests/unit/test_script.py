@@ -114,14 +114,14 @@ def test_types_of_users_divide_the_actions_each_by_its_own_mix() -> None:
     counts = Counter(
         (action.user_type, action.action, action.space) for action in actions if action.session == 1
     )
-    # Who writes nothing has nothing in private.
+    # Users who write nothing have nothing in their private space.
     of_readers = {kind[1:]: count for kind, count in counts.items() if kind[0] == "readers"}
     assert of_readers == {("READ", "inbox"): 500, ("LIST", "inbox"): 100}
     assert counts["writers", "WRITE", "private"] == 120
     assert counts["writers", "SHARE", None] == 40
     assert counts["writers", "READ", "private"] + counts["writers", "READ", "inbox"] == 40
     assert sum(n for (name, *_), n in counts.items() if name == "rest") > 190
-    # What is read and deleted is there.
+    # Objects that are read and deleted exist.
     checked_script = check(actions, "users")
     document = summarise(checked_script).document()
     assert document["user_types"]["readers"]["READ"] == 2 * 500

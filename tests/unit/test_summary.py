@@ -143,7 +143,7 @@ def test_blocks_add_up_work_and_time_and_their_mean_rate_is_geometric(folder):
     (cell,) = findings_of(folder).rounds
     assert (cell.good, cell.duration_s, cell.pooled_requests_per_s) == (1300, 4, 1300 / 4)
     assert [rate.requests_per_s for rate in cell.trial_rates] == [100, 400]
-    # What is printed is the geometric mean; of two trials there is no interval.
+    # The geometric mean is printed; two trials give no interval.
     assert cell.requests_per_s == pytest.approx(200)
     assert (cell.rate.low, cell.rate.high, cell.rate.is_interval) == (100, 400, False)
     assert "n=1" not in cell.labels

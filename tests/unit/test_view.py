@@ -243,7 +243,7 @@ def test_the_course_of_a_run_goes_on_through_its_trials_and_stays_at_its_end(tmp
     stream.close()
     stream.path.unlink()
     record.write_bytes(contents[0]), table.write_bytes(contents[1])
-    # Who followed it keeps what was seen, and who comes later reads it from the records.
+    # A follower keeps the seconds that it has read, and a later one reads them from the records.
     assert live.read()["course"]["seconds"] == course["seconds"]
     state = LiveRun(run).read()
     assert (state["trial"], state["done"], state["left_ns"]) == (None, 2, 0)

@@ -61,7 +61,7 @@ def running(folder: Path, number: int) -> Iterator[Hosts]:
         made = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)]
         subprocess.run(made, check=True)
     shutil.copy(home / ".ssh" / "id_ed25519.pub", folder / "authorized")
-    # Where sshd leaves what is not root's; the package's service would make it.
+    # sshd's directory for privilege separation, normally created by the package's service.
     Path("/run/sshd").mkdir(exist_ok=True)
     kind, key, *_ = (folder / "host_key.pub").read_text().split()
     first = free_ports(number)

@@ -18,7 +18,7 @@ PREFIXES = {"tempauth": "AUTH", "keystone": "KEY"}
 
 @dataclass(frozen=True)
 class Ports:
-    """Where each process listens."""
+    """The port of each process."""
 
     proxy: int
     account: int
