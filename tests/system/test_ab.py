@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ from loadstone.results.layout import ANSWER
 from loadstone.results.leg_log import read_legs
 from loadstone.results.store import read_run
 from tests.system.command import loadstone, start
+from tests.system.servers import unsynced
 from tests.system.servers.install import BIN, CACHE
 from tests.unit.test_gate import keep_gate
 
@@ -138,6 +140,32 @@ def test_a_server_that_does_not_start_ends_the_gate_with_its_words(tmp_path: Pat
     )  # fmt: skip
     assert ended.code == exit_code.FAILED
     assert "no licence" in ended.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system here")
+def test_clients_that_mount_a_file_system_are_arms(tmp_path: Path) -> None:
+    mount, run = tmp_path / "mount", tmp_path / "run"
+    mount.mkdir()
+    client = shlex.join([sys.executable, unsynced.__file__, "mount", str(mount)])
+    words = ("--blocks-max", "6", "bench", "put,get", f"file:{mount}", *SMALL)
+    ended = loadstone("ab", "-f", "json", "--base", client, "--new", client, "-o", run, *words)
+    assert ended.code in ANSWERS, ended.err
+    legs = read_legs(run)
+    assert len(legs) == 12
+    assert all(leg["state"] == "stopped" and "ready_after_s" in leg for leg in legs)
+    assert {"server_cpu_ns_per_request", "requests_per_s"} <= {
+        row["metric"] for row in ended.json()["rows"]
+    }
+    assert not os.path.ismount(mount)
+
+    # What stays mounted is not taken for the next client's.
+    left = f"sh -c {shlex.quote(f'mount -t tmpfs none {mount} && exec sleep 1000')}"
+    try:
+        ended = loadstone("ab", "--base", left, "--new", left, "-o", tmp_path / "left", *words)
+        assert ended.code == exit_code.FAILED
+        assert str(mount) in ended.err
+    finally:
+        subprocess.run(["umount", mount], check=True)
 
 
 def test_a_build_whose_requests_fail_is_told_at_the_first_look(tmp_path: Path) -> None:

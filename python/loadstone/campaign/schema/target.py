@@ -260,6 +260,11 @@ def http_url(value: Any) -> str:
     return text
 
 
+def _ready(value: Any) -> str:
+    """Return what shows that a leg's server is ready: an HTTP address, or a mount point."""
+    return value if isinstance(value, str) and value.startswith("/") else http_url(value)
+
+
 def _choice(value: Any, setting: Setting) -> Any:
     if setting.choices and value not in setting.choices:
         raise _wrong(shown(value), listed(setting.choices), nearest(value, setting.choices))
@@ -324,16 +329,17 @@ DATA = "{data}"
 
 
 class Arm(Section):
-    """How a server is started for a leg, when it is ready, and how it ends."""
+    """How the server or client of a leg is started, when it is ready, and how it ends."""
 
     start: Words = Field(
         min_length=1,
         description="Command that runs the server until it is stopped, as a list of words; no "
         f"shell reads it. {DATA} stands for a new, empty directory of the leg.",
     )
-    ready: Annotated[str, BeforeValidator(http_url)] = Field(
-        pattern=URL_PATTERN,
-        description="A URL that answers once the server is ready, with any status below 500.",
+    ready: Annotated[str, BeforeValidator(_ready)] = Field(
+        pattern=rf"^/|{URL_PATTERN}",
+        description="A URL that answers once the server is ready, with any status below 500; of a "
+        "client that mounts, the absolute path at which its file system is then mounted.",
     )
     stop: Words = Field(
         default=(),

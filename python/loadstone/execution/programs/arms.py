@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from loadstone import units
 from loadstone.campaign.schema.target import DATA, Arm
@@ -41,6 +42,27 @@ class _Leg:
     directory: Path | None
     identity: tuple[int, int]
     entry: LegEntry
+
+
+class _Readiness(NamedTuple):
+    """What is there where a server or a mount is awaited."""
+
+    is_free: bool
+    is_ready: bool
+    words: str
+
+    @classmethod
+    def of(cls, ready: str) -> "_Readiness":
+        """Ask a URL, or look for a mount without touching its file system, which may hang."""
+        if ready.startswith("/"):
+            parent, name = os.path.split(ready.rstrip("/"))
+            path = os.path.join(os.path.realpath(parent), name)
+            is_mounted = path in _mounts(path)
+            return cls(not is_mounted, is_mounted, "is mounted" if is_mounted else "is not mounted")
+        status = answer_of(ready)
+        if status is None:
+            return cls(True, False, "does not answer")
+        return cls(False, status < 500, f"answers HTTP {status}")
 
 
 class ArmServers:
@@ -134,10 +156,11 @@ class ArmServers:
 
     def _start(self, name: str, number: int | None, document: TrialDocument) -> None:
         arm = self._arms[name]
-        if answer_of(arm.ready) is not None:
+        state = _Readiness.of(arm.ready)
+        if not state.is_free:
             raise TargetError(
-                f'arm "{name}": {arm.ready} answers before the server is started',
-                "stop what serves there, or give the arms another port",
+                f'arm "{name}": {arm.ready} {state.words} before the server is started',
+                "stop what serves there, or give the arms another port or mount point",
             )
         self._started += 1
         directory, identity = self._make_directory(name, arm)
@@ -152,23 +175,21 @@ class ArmServers:
         guard = Guard(program) if program.pid else None
         self._leg = leg = _Leg(name, number, arm, program, guard, directory, identity, entry)
         began, timeout_s = time.monotonic(), arm.ready_timeout_ns / 1e9
-        status: int | None = None
         while not self._interrupt.is_asked:
             if not program.is_running:
                 self._end(leg)
                 how = leg.entry["exit_code"]
                 ended = "could not be started" if how is None else f"ended with exit code {how}"
                 raise self._error(leg, f"the server {ended} before it was ready")
-            status = answer_of(arm.ready)
+            state = _Readiness.of(arm.ready)
             waited_s = time.monotonic() - began
-            if status is not None and status < 500:
+            if state.is_ready:
                 entry["ready_after_s"] = round(waited_s, 3)
                 return
             if waited_s > timeout_s:
                 self.leave()
-                last = "nothing" if status is None else f"HTTP {status}"
                 limit = units.format_duration(arm.ready_timeout_ns)
-                raise self._error(leg, f"{arm.ready} answered {last} for {limit}")
+                raise self._error(leg, f"{arm.ready} {state.words} after {limit}")
             time.sleep(POLL_S)
 
     def _make_directory(self, name: str, arm: Arm) -> tuple[Path | None, tuple[int, int]]:
@@ -254,15 +275,20 @@ def _identity(path: Path) -> tuple[int, int]:
     return facts.st_dev, facts.st_ino
 
 
+def _mounts(path: str) -> list[str]:
+    """Return the mount points at a path or below it."""
+    # Imported late, because only runs with arms need it.
+    from loadstone.formats.node_probes import mounts_in
+
+    return mounts_in(Path("/proc/self/mountinfo").read_text(), path)
+
+
 def _remove(directory: Path, identity: tuple[int, int]) -> None:
     """Delete a directory that was made here; OSError if it was replaced, or contains a mount.
 
     A mounted disk or foreign folder in it does not belong to the leg.
     """
-    # Imported late, because only runs with arms need it.
-    from loadstone.formats.node_probes import mounts_in
-
-    mounts = mounts_in(Path("/proc/self/mountinfo").read_text(), str(directory))
+    mounts = _mounts(str(directory))
     if mounts:
         raise OSError(errno.EBUSY, f'"{mounts[0]}" is mounted')
     if _identity(directory) != identity:

@@ -9,6 +9,8 @@ With --baseline last-green the base is the command of the newest build that pass
 run folders in --history; as that runs what a folder says, it asks first, or takes
 --allow-commands.
 
+An arm may also be a client that mounts a file system, measured as file:DIR.
+
 A command is split into words as a shell does, but no shell reads it. It has to stay in the
 foreground. {data} in it stands for a new, empty directory of the leg.
 
@@ -76,7 +78,9 @@ def command(
     ready: Annotated[
         str | None,
         typer.Option(
-            help="URL that answers once a server is ready; default: the target's.", metavar="URL"
+            help="URL that answers once a server is ready, or the directory that a client "
+            "mounts; default: the target's.",
+            metavar="URL|DIR",
         ),
     ] = None,
     stop: Annotated[
@@ -188,12 +192,15 @@ def _of_commands(
             )
     document = bench.campaign_of(flags).document()
     ((_, target),) = document["targets"].items()
-    url = ready or url_of(flags["target"])
+    awaited = ready or target.get("path") or url_of(flags["target"])
+    if "path" in target and "://" not in awaited:
+        # A directory is ready once a client has mounted a file system there.
+        awaited = os.path.abspath(awaited)
     # The commands were typed by the user for the user's servers, so they get the full environment.
     environment = {name: {"env": name} for name in sorted(KEPT_FROM_PROGRAMS & os.environ.keys())}
     arms = {
         name: {
-            "start": list(command_words), "ready": url, "env": environment,
+            "start": list(command_words), "ready": awaited, "env": environment,
             **({"stop": split_command(stop)} if stop else {}),
         }
         for name, command_words in commands.items()
