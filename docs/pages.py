@@ -1,4 +1,4 @@
-"""What the documentation site has besides docs/: pages made from code and from the tree.
+"""Adds pages to the documentation site that are made from code and from the tree.
 
 MkDocs calls `on_files` and `on_page_markdown`. README.md is the home page; ARCHITECTURE.md, the
 examples and the like are pages too, and links between them work in the repository and in the site.
@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 ROOT = Path(__file__).resolve().parents[1]
 
 SHIM_URL, SHIM = "https://unpkg.com/iframe-worker/shim", "scripts/iframe-worker.js"
-"""What lets the search work in files that no server serves."""
+"""A script that lets the search work in pages opened from files."""
 
 FROM_THE_TREE = {
     "README.md": "index.md",

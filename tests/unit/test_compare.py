@@ -408,7 +408,7 @@ def test_the_effect_of_chance_on_a_against_a_stays_at_its_rate() -> None:
         b = arm("b", {f"op{i}": rates(100, 0.05, seed=90_000 + seed * 20 + i) for i in range(10)})
         compared = comparison.compare(a, b)
         claims += any(pair.verdict in ("faster", "slower") for pair in compared.comparisons)
-    # Of 40 families at 5 % each, more than six claims would come up once in a hundred times.
+    # With 40 families at 5 % each, more than six claims have a probability of one per cent.
     assert claims <= 6
 
 

@@ -129,7 +129,7 @@ def test_an_interval_over_days_is_that_of_the_days_means() -> None:
 
 
 def test_days_that_differ_are_covered_where_pooled_trials_are_not() -> None:
-    """Of 95 % intervals over three days about 95 % hold the truth; pooled ones far fewer."""
+    """About 95 % of 95 % intervals over days contain the true value; pooled ones far fewer."""
     chance = np.random.default_rng(7)
     starts = [day * DAY_NS + hour * HOUR_NS for day in range(3) for hour in (8, 14, 20)]
     held = {"days": 0, "pooled": 0}

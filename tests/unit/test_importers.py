@@ -41,7 +41,7 @@ def nectar(operation: str) -> tuple[str, str]:
     return f"bench-{operation}.csv", f"bench-{operation}.stdout.txt"
 
 
-# What tools wrote becomes a run with their numbers
+# Files of tools become a run with their numbers
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_a_file_stands_wherever_a_run_does(capfd: pytest.CaptureFixture[str]) ->
     assert "rate-from-latency" in capfd.readouterr().out
 
 
-# What is cut off, foreign or edited is refused, with its place
+# Truncated, foreign and edited files are refused, with the place
 
 
 Change = Callable[[str], str]

@@ -234,7 +234,7 @@ def test_the_network_is_the_bottleneck_of_skyhook_once_units_are_converted() -> 
     assert "2^20" in mixed.statement
 
 
-# What is not there is not found
+# Sound numbers cause no findings
 
 
 def test_random_rates_are_not_called_quantised() -> None:

@@ -180,7 +180,7 @@ def test_what_does_not_fit_together_is_an_error_and_no_crash(
         b'{"a": ["plain text, \\"quoted\\"", {"b/c": 1.5, "d": null}]}',
         b'{"a": "rises \\u001b[31m", "b\\u0007": 1}',
         '{"a": "deletes \x7f", "b": "turns \u202e round"}'.encode(),
-        # Of UTF-16, each byte may be one of ASCII: U+202E is a full stop behind a space.
+        # UTF-16 may consist of ASCII bytes: U+202E is a full stop after a space.
         '{"a": "turns \u202e round"}'.encode("utf-16-le"),
         '{"a": "turns \u202e round"}'.encode("utf-16-be"),
     ],

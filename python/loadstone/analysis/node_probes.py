@@ -55,7 +55,7 @@ def _of_storage(name: str, probe: StorageProbe) -> Iterator[Finding]:
 def _slow(nodes: Mapping[str, NodeDocument]) -> Iterator[Finding]:
     for (what, unit), rates in _rates(nodes).items():
         if len(rates) < 3:
-            # Of two, either may be the slow one.
+            # With two nodes, either may be the slow one.
             continue
         middle = statistics.median(rates.values())
         slow = {place: rate for place, rate in rates.items() if rate < SLOW * middle}

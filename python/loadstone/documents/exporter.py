@@ -4,7 +4,7 @@ from typing_extensions import TypedDict
 
 
 class ExporterDocument(TypedDict):
-    """Where metrics are read, which of them, and how often; `bearer_token` is its value or file."""
+    """Exporters' URLs, wanted metrics, and the interval; `bearer_token` is its value or file."""
 
     name: str
     urls: tuple[str, ...]

@@ -77,7 +77,7 @@ class DirectionRates(TypedDict, total=False):
     bytes_per_s: Required[Number]
     requests_per_s: Required[Number]
     latency_ns: dict[str, Whole]
-    """Of the small blocks, by quantile: p50, p99."""
+    """Latency of small blocks by quantile: p50, p99."""
 
 
 class StorageRates(TypedDict, total=False):

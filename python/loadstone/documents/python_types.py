@@ -1,7 +1,7 @@
-"""What Python knows of documents and Rust does not: open maps, queries on tables, and imports.
+"""Types of documents that Rust does not define: open maps, queries on tables, and imports.
 
-Any key may be absent: documents of earlier builds lack some, and trials of other kinds have none of
-those that say what operations do.
+Any key may be absent: documents of earlier builds lack some, and trials of other kinds have no keys
+about operations.
 """
 
 from typing import Annotated, Any, Required
@@ -41,7 +41,7 @@ class TargetSettings(TypedDict, total=False):
 
 
 class QueryDocument(TypedDict, total=False):
-    """What only trials of kind `queries` have: the tables, and one run of one query.
+    """Keys of trials of kind `queries`: the tables, and one run of one query.
 
     Or, as `streams`, the names of the queries of each stream in their order.
     """
@@ -65,9 +65,9 @@ class QueryDocument(TypedDict, total=False):
 
 
 class EngineUseDocument(TypedDict, total=False):
-    """What an engine used meanwhile; None where nothing tells, and absent where it gave no answer.
+    """Resources that an engine used; None if unknown, and absent if it gave no answer.
 
-    What is of memory comes from this host alone.
+    Memory figures are those of this host alone.
     """
 
     cpu_ns: Whole | None
@@ -134,7 +134,7 @@ class TablesSummary(TypedDict, total=False):
 
 
 class StatedLatency(TypedDict):
-    """What another tool stated of the times of one operation; quantiles are by their share."""
+    """The times of one operation as another tool states them; quantiles are keyed by share."""
 
     count: Whole
     mean_ns: Number

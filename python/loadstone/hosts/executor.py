@@ -338,10 +338,10 @@ class _TrialOnHosts:
             self._lose(
                 host, f"its agent sent numbers of other hosts: {', '.join(map(str, others))}"
             )
-        elif isinstance(message, messages.OfTrial):
+        elif isinstance(message, messages.TrialMessage):
             self._take(host, message)
 
-    def _take(self, host: TrialHost, message: messages.OfTrial) -> None:
+    def _take(self, host: TrialHost, message: messages.TrialMessage) -> None:
         match message:
             case messages.Ready():
                 host.state = "ready"

@@ -149,19 +149,19 @@ class Alive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfTrial:
+class TrialMessage:
     """Base of messages about one attempt at a trial; messages of other attempts are ignored."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready(OfTrial):
+class Ready(TrialMessage):
     """The load is prepared and waits for its start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures(OfTrial):
+class Figures(TrialMessage):
     """Progress of a share, with the rows of seconds completed since the last message."""
 
     rows: IntervalRows | None
@@ -169,42 +169,42 @@ class Figures(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probes(OfTrial):
+class Probes(TrialMessage):
     """Readings of a host's probes, with times of its own clock."""
 
     rows: ProbeRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Actions(OfTrial):
+class Actions(TrialMessage):
     """Rows of a script's actions, for complete seconds."""
 
     rows: ActionRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedRequests(OfTrial):
+class LoggedRequests(TrialMessage):
     """Rows of single requests."""
 
     rows: RequestRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger(OfTrial):
+class Ledger(TrialMessage):
     """Frames of the ledger of a host's share."""
 
     frames: LedgerFrames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallHistory(OfTrial):
+class CallHistory(TrialMessage):
     """Calls of the history of a host's share, by its own clock."""
 
     calls: HistoryCalls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn(OfTrial):
+class Turn(TrialMessage):
     """A host's part of a script's turn has ended; `doubts` as in `run_trial`."""
 
     turn: int
@@ -212,7 +212,7 @@ class Turn(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Want(OfTrial):
+class Want(TrialMessage):
     """A host requests a file of the trial from an offset."""
 
     sha256: str
@@ -220,42 +220,42 @@ class Want(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent(OfTrial):
+class Intent(TrialMessage):
     """Places that a host creates once the controller has recorded them."""
 
     names: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Volume(OfTrial):
+class Volume(TrialMessage):
     """The device or file system on which a host claims places."""
 
     volume: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unmade(OfTrial):
+class Unmade(TrialMessage):
     """Places of an intent that the target refused to create."""
 
     names: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry(OfTrial):
+class Retry(TrialMessage):
     """A request outside the measurement is retried after a temporary error."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News(OfTrial):
+class News(TrialMessage):
     """A host waits before its load; the text gives the reason."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class End(OfTrial):
+class End(TrialMessage):
     """A share has ended; `left` is the reason if the controller did not request it."""
 
     summary: SummaryText
@@ -266,7 +266,7 @@ class End(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed(OfTrial):
+class Failed(TrialMessage):
     """A share could not begin, or failed; `left` is as in `End`."""
 
     error: str
@@ -304,7 +304,7 @@ class ReadClock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial(OfTrial):
+class Trial(TrialMessage):
     """A host's share of a trial, as the text of its document, to be prepared."""
 
     trial: str
@@ -319,7 +319,7 @@ class Go:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilePiece(OfTrial):
+class FilePiece(TrialMessage):
     """A piece of a requested file, and the size of the whole file."""
 
     sha256: str
@@ -329,7 +329,7 @@ class FilePiece(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begin(OfTrial):
+class Begin(TrialMessage):
     """A turn of a script begins, as `Control.begin_turn` takes it."""
 
     turn: int

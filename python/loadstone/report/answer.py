@@ -208,7 +208,7 @@ def _notes(results: Sequence[Result]) -> Iterable[Text]:
 
 
 def _is_large(results: Sequence[Result]) -> bool:
-    # What users get done is counted in actions, however much data they move.
+    # Users' work is counted in actions, however much data they move.
     sized = [result for result in results if result.bytes and result.operation != ACTION]
     sizes = [cell.bytes / cell.good for cell in sized if cell.good]
     return bool(sizes) and min(sizes) >= LARGE_BYTES
@@ -292,7 +292,7 @@ def _matrices(matrices: Sequence[Matrix], lines: int, width: int) -> Iterable[Ri
         height = sum(piece.row_count + 1 if isinstance(piece, RichTable) else 1 for piece in pieces)
         left = len(matrices) - number - 1
         if number and used + height + left > lines:
-            # What there is no room for is named with its best: each operation has its number.
+            # Results that do not fit are summarised by the best of each operation.
             first = next(iter(matrix.results.values()))
             best = _best(matrix, matrix.results[matrix.best]) if matrix.best is not None else "–"
             at = "" if matrix.best is None else f" ({_place_words(matrix)})"

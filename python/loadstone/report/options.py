@@ -14,7 +14,7 @@ Megabyte = Literal["MB", "MiB"]
 
 RenderTables = Callable[["Findings", "Options"], str]
 ChartData = Callable[["Run", "Findings", "Options"], dict[str, Any]]
-"""What a layout's own charts are drawn from."""
+"""Returns the data of a layout's own charts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from loadstone.documents.outcomes import NO_FAILURES
 
 NOT_KNOWN = "–"
 MARKS: dict[Standing, str] = {"valid": "", "bound": "≥ ", "void": "× "}
-"""What stands before a rate."""
+"""The prefix of a rate by its standing."""
 
 MARK_WORDS: dict[Standing, str] = {"void": "× must not be used", "bound": "≥ a lower bound"}
 LIMIT_NOTE = (

@@ -49,7 +49,7 @@ WORDS = (
     "Screens and pages say the words, files the id. Each leads to what it means and what to do.",
     "words",
 )
-"""What stands above the table of words, and its anchor, to which the words of each rule lead."""
+"""The introduction of the table of words, and its anchor, the target of links in rules."""
 
 
 def render_reference(rules: Sequence[Rule]) -> str:

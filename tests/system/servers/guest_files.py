@@ -16,7 +16,7 @@ KERNEL_PACKAGE = "linux-image-amd64"
 # The initramfs's shell, the module loader for `rbd map`, and udev for /dev/rbd/POOL/IMAGE.
 PROGRAM_PACKAGES = ["busybox-static", "kmod", "udev"]
 
-# Of the kernel's modules, 400 MB, only these are unpacked.
+# Only these of the kernel's modules are unpacked; all take 400 MB.
 MODULE_FOLDERS = [
     "arch/x86/crypto",
     "crypto",

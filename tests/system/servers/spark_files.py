@@ -1,6 +1,6 @@
-"""What Spark reads buckets by: hadoop-aws of its own Hadoop, and the parts of the AWS SDK it needs.
+"""Libraries with which Spark reads buckets: hadoop-aws of its Hadoop, and parts of the AWS SDK.
 
-hadoop-aws itself asks for a bundle of the whole SDK, 690 MB; these few parts are 15 MB.
+hadoop-aws depends on a bundle of the whole SDK, 690 MB; the needed parts take 15 MB.
 """
 
 from loadstone.engines import spark_engine

@@ -18,7 +18,7 @@ from loadstone.documents.card import Card
 Parameter = str | int | float | None
 
 Case = tuple[tuple[str, Parameter], ...]
-"""What distinguishes the measurements of one target: workload, operation, round, parameters."""
+"""The key of a target's measurements: workload, operation, round, parameters."""
 
 RATE = "requests_per_s"
 BYTE_RATE = "bytes_per_s"
@@ -173,7 +173,7 @@ class StatedLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disclosure:
-    """What is known of how the measurements were made; None means "not stated".
+    """Facts about how the measurements were made; None means "not stated".
 
     `spread` is the meaning of a printed ±, `order` that of the arms in time. `cached` are the least
     and the greatest share of the data in the client's page cache before a trial.

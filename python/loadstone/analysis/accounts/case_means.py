@@ -10,7 +10,7 @@ from loadstone.analysis.grouping import grouped
 from loadstone.analysis.statistics.mean import Mean, mean_of
 
 SEED = 1
-"""Of the resampling; the same as that of a comparison on the command line."""
+"""Seed of the resampling; the same as that of a comparison on the command line."""
 
 
 @dataclass(frozen=True)

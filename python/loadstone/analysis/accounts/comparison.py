@@ -161,8 +161,9 @@ PairOutcome = Literal[
     "no ratio",
     "void",
 ]
-"""What a comparison of one case shows: "void" if a number of it must not be used, "no ratio" if
-both may be used but bounds make their ratio meaningless."""
+"""The outcome of one case: "void" if a number of it must not be used, "no ratio" if both may be
+used but bounds make their ratio meaningless.
+"""
 
 ALPHA = 0.05
 TRIALS_MIN = INTERVAL_TRIALS_MIN
@@ -377,7 +378,7 @@ def _split(
     """Return the compared differences, and those that refuse the ratio."""
     sides = [[dict(group[0].case_over_rounds) for group in side.values()] for side in cells]
     of_cases = differing_cases(*sides)
-    # Where not one case has a partner, what tells the cases apart is what refuses the ratio.
+    # If no case has a partner, the fields that distinguish the cases refuse the ratio.
     matters = not cells[0].keys() & cells[1].keys()
     declared = [of_case for of_case in of_cases if of_case.field in factors]
     differing = [of_case for of_case in of_cases if matters and of_case.field not in factors]

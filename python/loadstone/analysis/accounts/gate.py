@@ -21,7 +21,7 @@ from loadstone.analysis.accounts.comparison import CaseComparison, compare
 from loadstone.analysis.statistics import sequential
 
 METRICS = {"rate": RATE, "p99": "response_ns_p99", "cpu": SERVER_CPU, "memory": SERVER_MEMORY}
-"""What a gate may judge, by the names that people type."""
+"""Metrics that a gate may judge, by their names on the command line."""
 
 BLOCKS_MIN = 6
 POWER = 0.8

@@ -36,7 +36,9 @@ MAGNITUDE = 0.05
 """The least change of a level that is reported, as in Hunter (Fleming et al., ICPE'23)."""
 
 CONFIDENCE = 0.99
-"""Of the newest run's prediction interval: one false alarm in a hundred nights and cases."""
+"""Confidence of the prediction interval for the newest run: one false alarm in a hundred nights and
+cases.
+"""
 
 METRICS = (RATE, SECONDS, "service_ns_p99")
 RUNS_FOR_A_CHANGE = 10

@@ -14,7 +14,7 @@ from loadstone.analysis.statistics.mean import mean_of
 from loadstone.analysis.statistics.ratios import geometric_mean
 
 BUSY_RATE = "actions_busy_per_s"
-"""What one client would do of these actions alone: one over their mean time."""
+"""The rate of one client that only runs these actions: one over their mean duration."""
 
 
 def level_of(trials: Sequence[Measurement]) -> float:

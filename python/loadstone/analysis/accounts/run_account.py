@@ -218,7 +218,7 @@ def _measurements(
     for rate, number in _repetitions(result):
         made = partial(_common(result, rate), repetition=number)
         for metric, value in servers.get(rate.trial, {}).items():
-            # What a server took for its requests is known, also where the client was late.
+            # The server's resource use per request is valid even if the client was late.
             if not result.failed and ALTERED not in result.reasons:
                 yield made(metric=metric, value=value, standing="valid", reasons=())
             else:

@@ -98,9 +98,9 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     curve = next((knee for knee in answer.knees if best is not None and best in knee.results), None)
     confidence = _confidence(answer, of_operation)
     sentences = [
-        # Where there is no best, the main sentence says of all why they may not be used.
+        # Without a best result, the main sentence says why none of them may be used.
         *(
-            # What was measured beside a busy host has not failed.
+            # A result that is void because of a busy host has not failed.
             f"{target.target} {'has' if target.reason == NO_RESULT else 'failed:'} {target.reason}."
             for target in failed
             if best is not None or target.reason != NO_RESULT
@@ -143,7 +143,7 @@ def _main_operation(usable: Sequence[Result], results: Sequence[Result]) -> str:
     if not set(names) & {*OPERATIONS_FIRST} and any(
         result.operation in OPERATIONS_FIRST for result in results if result.good
     ):
-        # What goes beside reads and writes says nothing of a store whose own are void.
+        # Other operations do not characterise a store whose reads and writes are void.
         return ""
     return next((name for name in OPERATIONS_FIRST if name in names), next(iter(names), ""))
 

@@ -1,1 +1,1 @@
-"""What the trials of one case say together, and over time."""
+"""Results of all trials of a case together, and their course over time."""

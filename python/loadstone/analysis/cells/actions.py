@@ -29,7 +29,7 @@ ALL = "ALL"
 """In the place of an action: all that users did, or those of one type, making and audits apart."""
 
 CRYPTOGRAPHY = ("encryption", "wrapping", "hashing", "paths")
-"""What a client spends time on that is not the store's: columns of an action's histograms."""
+"""The client's own work in an action, not the store's: columns of its histograms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +255,7 @@ def _by_turns(cell: Cell, parts: Sequence[ActionPart]) -> Cell:
         turns_s[part.record.id] += (part.turn_ns or 0) / SECOND_NS
     rates = []
     for rate in cell.trial_rates:
-        # What a window cut off was not counted either.
+        # Actions cut off by the window were not counted either.
         turn_s = min(turns_s[rate.trial], rate.duration_s)
         if turn_s:
             more = rate.duration_s / turn_s

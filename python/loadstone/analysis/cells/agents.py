@@ -16,9 +16,9 @@ from loadstone.results.record import Record
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What was counted and timed of one operation.
+    """Counts and times of one operation.
 
-    `requests` are all, `good` those that make the rates, and `errors` the others by kind, including
+    `requests` are all, `good` those that count in rates, and `errors` the others by kind, including
     those for unwritten objects and lost races.
     """
 
@@ -48,10 +48,10 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentCell(Counts):
-    """What one agent did of a cell: a client host, or who signs with one profile's keys.
+    """One agent's part in a cell: a client host, or the clients that sign with one profile's keys.
 
     `requests_per_s` is its share of the cell's rate, by good requests, and `bytes_per_s` by bytes:
-    work at the edges of the window is only known of all agents together.
+    work at the edges of the window is only known for all agents together.
     """
 
     agent: str
@@ -102,7 +102,7 @@ def agents_of(
 ) -> tuple[AgentCell, ...]:
     """Return what each agent did of a cell that has these parts and rates, sorted by agent."""
     by_agent = grouped_pairs(pair for part in parts for pair in part.agents.items())
-    # Who did nothing in one of the trials has no part there.
+    # An agent that did nothing in one of the trials has no part there.
     duration_s = sum(part.duration_s for part in parts)
     good, whole_bytes = sum(part.good for part in parts), sum(part.bytes for part in parts)
     cells = []

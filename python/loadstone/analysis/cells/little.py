@@ -39,7 +39,7 @@ def little_of(parts: Sequence[Part]) -> float | None:
         return None
     if load["kind"] == "closed":
         return little_ratio(
-            # Of all agents: each has as many as its document says. Another tool may not say it.
+            # The sum over all agents, as in the document. Another tool may not state it.
             clients=summary.get("clients") or load.get("clients") or 0,
             requests_per_s=rate,
             service_s_mean=service_s,

@@ -61,7 +61,7 @@ class QueryTimes(QueryUse):
 
     @property
     def limit(self) -> str:
-        """What limited the query, if known."""
+        """The resource that limited the query, if known."""
         return limit_of(self, self.mean_s)[0]
 
     @property

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 SESSIONS_MAX = 8
 ACTIONS_MAX = 100
-"""Of each session, from its first on: more could not be told apart on one line."""
+"""Maximum number of actions per session, from its first on: more would not be legible on one
+line.
+"""
 
 CANDIDATES = 64
 """So many sessions are looked at for those that share no object."""

@@ -30,7 +30,7 @@ def _point(record: Record, part: Part) -> CalibrationPoint:
         clients=trial["load"]["clients"],
         bytes_per_request=part.bytes / part.good,
         requests_per_s=part.requests_per_s,
-        # Of the whole trial: requests of the warm-up cost the same.
+        # Over the whole trial, because requests of the warm-up cost the same.
         cpu_ns_per_request=sum(summary["thread_cpu_ns"]) / requests,
         cores=summary["cores"],
         verify=trial["verify"] or 0.0,

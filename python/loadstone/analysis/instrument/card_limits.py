@@ -58,7 +58,7 @@ DROPS = (
     ("sent_dropped", "sent"),
     ("send_queue_dropped", "sent"),
 )
-"""What a card and its queues drop, and of which packets."""
+"""Counters of packets dropped by a card and its queues, with the totals of these packets."""
 
 
 def drops(record: Record, lines: Lines) -> Iterator[Evidence]:
@@ -115,13 +115,13 @@ REPEATS = (
     ("segments_received_again", "segments_received", "TCP segments received again"),
     ("segments_out_of_order", "segments_received", "TCP segments out of order"),
 )
-"""What tells of losses on the way: a counter, and what it is a share of."""
+"""Counters that indicate losses on the path, with their totals."""
 
 
 def losses(record: Record, lines: Lines) -> Iterator[Evidence]:
     """Yield losses and reordering on the path, as TCP saw them."""
     if is_on_own_host(record) or next(drops(record, lines), None) is not None:
-        # What the client itself dropped is sent again, too.
+        # Packets dropped by the client itself are retransmitted, too.
         return
     for metric, whole, words in REPEATS:
         for line in lines.get(("tcp", metric), ()):

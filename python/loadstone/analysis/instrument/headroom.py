@@ -303,7 +303,7 @@ def _share(parts: Sequence["Part"], calibrated: Calibrated, worker: _Worker) -> 
 
 START_ERROR_NS_MAX = 5_000_000
 SHARE_MIN = 0.8
-"""Of an equal share: less than that on one host is not chance."""
+"""A host with less than this part of an equal share is not explained by chance."""
 
 
 def hosts_of(record: Record) -> Sequence[LoadHost]:

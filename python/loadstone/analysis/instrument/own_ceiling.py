@@ -148,7 +148,7 @@ class _Curve:
     clients: int
     sizes: tuple[float, ...]
     seconds: tuple[float, ...]
-    """Of one request, over all clients: one over the rate."""
+    """Seconds per request over all clients: one over the rate."""
     cpu_seconds: tuple[float, ...]
 
 

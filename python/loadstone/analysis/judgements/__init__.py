@@ -1,1 +1,1 @@
-"""What a number is worth: labels, validity, thresholds, and findings about a trial."""
+"""Validity of numbers: labels, standings, thresholds, and findings about a trial."""

@@ -1,1 +1,1 @@
-"""What limited a number: verdicts and their evidence, ceilings, interventions, searches."""
+"""Limits of numbers: verdicts and their evidence, ceilings, interventions, searches."""

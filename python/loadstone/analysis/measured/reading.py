@@ -105,11 +105,11 @@ class Reading:
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """What was measured in a run: its parts, and the peaks, limits and utilisations by trial.
+    """The measurements of a run: its parts, and the peaks, limits and utilisations by trial.
 
     `changed` are the parts of interventions; `actions` those of scripts, `action_groups` by space
     and type of user, and `actions_together` all of a script. `contradictory` are pairs of a trial
-    and a contradiction, `empty` trials whose measured time saw no request end.
+    and a contradiction, `empty` trials in whose measured time no request ended.
     """
 
     parts: list[Part] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Which planned trial something is of, and its case."""
+"""Values that belong to a planned trial, with its case."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from loadstone.documents.trial import TrialDocument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfTrial:
-    """What is known of one trial; the fields are those of its document."""
+    """A value that belongs to one trial; the fields are from the trial's document."""
 
     trial: str
     target: str

@@ -1,4 +1,4 @@
-"""Which differences between the targets of one report are more than chance?"""
+"""Finds differences between the targets of one report that exceed chance."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,1 +1,1 @@
-"""What a report must hold to: the standard, common mistakes and plausibility rules."""
+"""Requirements on reports: the standard, common mistakes and plausibility rules."""

@@ -56,7 +56,7 @@ class Mean:
 
     @property
     def spread_is(self) -> Literal["95 % interval", "least and most"]:
-        """What its ends are, in words."""
+        """The meaning of its ends, in words."""
         return "95 % interval" if self.is_interval else "least and most"
 
 

@@ -43,10 +43,11 @@ class ReportRun(TypedDict):
     host: dict[str, Any]
     """Facts about the client host."""
     nodes: dict[str, Any]
-    """What each node of the campaign said of itself, by its name; one that could not be asked has
-    "failed". "probes" are its devices and mounts as fio measured them, "paths" the network from it
-    to each other node; "outputs" of either are files of the run's folder with what programs
-    printed."""
+    """The survey of each node of the campaign, by its name; a node that could not be surveyed has
+    "failed". "probes" are its devices and mounts as measured by fio, "paths" the network from it
+    to each other node; "outputs" of either are files in the run's folder with the output of
+    programs.
+    """
 
 
 class ReportTrial(TypedDict):
@@ -103,9 +104,11 @@ class ReportTrial(TypedDict):
     features: dict[str, Any]
     """Kernel features that the driver used or was refused."""
     hosts: list[dict[str, Any]]
-    """What each client host did, where several made the load together: name, state (finished, lost,
-    idle), reason, clients, requests, failed, bytes, lost_ns, start_error_ns_max, clock_offset_ns,
-    clock_bound_ns, round_trip_ns, clock_step_ns (by how much its clock was set meanwhile)."""
+    """The work of each client host, if several made the load together: name, state (finished, lost,
+    idle), reason, clients, requests, failed, bytes, lost_ns, start_error_ns_max,
+    clock_offset_ns, clock_bound_ns, round_trip_ns, clock_step_ns (steps of its clock during the
+    load).
+    """
     target_state: dict[str, Any]
     """State of the target before and after the load, by probe."""
 
@@ -118,14 +121,13 @@ class ReportFinding(TypedDict):
     severity: Literal["problem", "caution", "note"]
     """Severity."""
     effect: Literal["invalid", "bound", "precision", "none"]
-    """What follows for the number: not to be used, a bound, less certain than it looks, or nothing.
-    """
+    """The effect on the number: not to be used, a bound, less certain than it looks, or none."""
     statement: str
     """The statement."""
     means: str
     """Effect on the number, as a sentence."""
     do: str
-    """What to do about it."""
+    """Advice on what to do about it."""
     inferred: Annotated[bool, From("is_inferred")]
     """True when it rests on something nobody stated."""
     chance: float | None
@@ -202,7 +204,7 @@ class ReportCeiling(TypedDict):
     name: str
     """Its name in the campaign."""
     kind: Literal["network", "device", "rados_bench", "osd_bench", "mount"]
-    """What was measured."""
+    """The kind of measurement."""
     targets: list[str]
     """Targets that it is a ceiling of."""
     moment: str
@@ -339,9 +341,10 @@ class ReportAuditFinding(TypedDict):
     audit: str
     """The trial that found it."""
     kind: str
-    """What is wrong: lost, stale, resurrected, corrupt, torn, short, long, mixed, phantom, ghost,
-    list_missing, listed_twice; of calls also two_winners, lost_update, condition_ignored,
-    unordered."""
+    """The kind of finding: lost, stale, resurrected, corrupt, torn, short, long, mixed, phantom,
+    ghost, list_missing, listed_twice; for calls also two_winners, lost_update,
+    condition_ignored, unordered.
+    """
     bucket: str
     """The bucket."""
     key: str
@@ -372,7 +375,9 @@ class ReportHistory(TypedDict):
     audit: str
     """The trial that judged it."""
     model: str
-    """What the target had to keep to: linear, read-after-write or last-writer-wins."""
+    """The consistency that the target must provide: linear, read-after-write or
+    last-writer-wins.
+    """
     calls: Count
     """Calls that were judged."""
     objects: Count
@@ -459,7 +464,8 @@ class JsonReport(TypedDict):
     mistakes: list[ReportMistake]
     """The common mistakes of benchmark reports, and whether this run makes them."""
     audit: ReportAudit | None
-    """What all audits found together; null where there was none. An object that several audits read
-    counts in each."""
+    """The findings of all audits together; null without audits. An object that several audits read
+    counts in each.
+    """
     audits: list[ReportAudit]
     """Each audit by itself, those after the end of the run last."""

@@ -15,9 +15,9 @@ Share = Annotated[float, Ge(0), Le(1)]
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """Where a key's value stands in what the document is written from: "cell.rate.spread".
+    """The path of a key's value in the object that the document is made from: "cell.rate.spread".
 
-    An empty path is the whole of it. Without one, the attribute has the key's name.
+    An empty path is the object itself. Without a path, the attribute has the key's name.
     """
 
     path: str
@@ -132,7 +132,7 @@ class ReportEvidence(TypedDict):
     """One number behind a finding."""
 
     metric: str
-    """What it is."""
+    """The metric's name."""
     value: float | str
     """The number."""
     threshold: float | str | None
@@ -140,7 +140,7 @@ class ReportEvidence(TypedDict):
     unit: str
     """Its unit."""
     place: str
-    """Where it stands."""
+    """The place of the number."""
 
 
 class ReportVerdict(TypedDict):
@@ -162,7 +162,7 @@ class ReportVerdict(TypedDict):
 
 
 class ReportAgent(TypedDict):
-    """What one of several agents did of a result."""
+    """The part of one of several agents in a result."""
 
     agent: str
     """Name of the client host, or of the profile whose keys sign."""
@@ -260,8 +260,9 @@ class ReportResult(TypedDict):
     trial_rates: list[ReportTrialRate]
     """Rates of each trial."""
     agents: list[ReportAgent]
-    """What each agent did: a client host, or the clients that sign with one profile's keys; empty
-    where one made the load."""
+    """The part of each agent: a client host, or the clients that sign with one profile's keys;
+    empty if one agent made the load.
+    """
     response_ns: Annotated[ReportLatency | None, From("response")]
     """From the intended start to the end."""
     service_ns: Annotated[ReportLatency | None, From("service")]
@@ -272,8 +273,9 @@ class ReportResult(TypedDict):
     lag_ns: Annotated[ReportLatency | None, From("lag")]
     """From the intended to the actual start; open load only."""
     part_ns: Annotated[ReportLatency | None, From("part")]
-    """Of each good part of the good requests that went in parts (multipart_put, multipart_get),
-    from its first byte sent to the last of its answer."""
+    """Duration of each successful part of successful multipart requests (multipart_put,
+    multipart_get), from its first byte sent to the end of its response.
+    """
     parts_failed: Count
     """Parts that failed."""
     little: float | None

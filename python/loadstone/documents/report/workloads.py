@@ -39,11 +39,13 @@ class ReportQuery(TypedDict):
     major_faults: Annotated[int | None, From("memory.major_faults")]
     """Pages that the engine's processes had to read from a device."""
     spilled_bytes: Annotated[int | None, From("memory.spilled_bytes")]
-    """What the engine wrote to devices; null for an engine that also writes what it has memory for
-    (Spark)."""
+    """Bytes that the engine wrote to devices; null for an engine that also writes data without lack
+    of memory (Spark).
+    """
     reread_bytes: Annotated[int | None, From("memory.reread_bytes")]
-    """Of the bytes read from devices, those that the kernel had dropped not long before, as it
-    counts them (workingset_refault of the host)."""
+    """Bytes read from devices that the kernel had evicted shortly before, by its own count
+    (workingset_refault of the host).
+    """
     limit: str | None
     limit_evidence: Annotated[str | None, From("evidence")]
     """From what that follows: processors busy, memory, bytes per second and latency of what the
@@ -82,7 +84,7 @@ class ReportQueryStreams(ReportArm):
     streams: int
     """Number of concurrent streams."""
     queries: int
-    """Of all streams of one run."""
+    """Queries of all streams of one run."""
     elapsed_s: Annotated[list[float], From("seconds")]
     """Each run in which every answer was right, in the order of the blocks."""
     queries_per_hour: Annotated[float | None, From("rate.value")]
@@ -91,9 +93,9 @@ class ReportQueryStreams(ReportArm):
     """Spread of the runs; null with fewer than two."""
     queries_per_hour_by_run: Annotated[list[float], From("rates")]
     cpu_s: float | None
-    """Of a run, the median."""
+    """Median CPU time of a run."""
     read_bytes: int | None
-    """Of a run, the median."""
+    """Median bytes read by a run."""
     right: int
     asked: int
     compared: Annotated[bool, From("is_compared")]
@@ -222,7 +224,7 @@ class ReportOrigin(TypedDict):
     malformed_examples: list[str]
     """Places of the first of them, with the reasons."""
     sessions_by: Literal["key", "client"]
-    """What sessions keep in order: requests of a key, or of a client."""
+    """The requests that sessions keep in order: those of a key, or of a client."""
     sessions: Positive
     """Sessions that keys were dealt to."""
     size_bytes: int | None

@@ -16,9 +16,9 @@ DETAILS_TITLE = "What was measured with"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where an account comes from: a sentence, its tables under their title, and its details.
+    """The source of an account: a sentence, its tables under their title, and its details.
 
-    Tables may be Markdown of themselves; others keep their tabs and blanks.
+    Tables may already be Markdown; otherwise their tabs and blanks are kept.
     """
 
     sentence: str

@@ -18,7 +18,7 @@ NUMBERS = (1, 2, 3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFacts:
-    """What stands beside an answer: the arms' commands, what failed, and how long it took."""
+    """Facts printed with an answer: the arms' commands, failed requests, and the duration."""
 
     folder: str
     commands: Mapping[str, Sequence[str]]

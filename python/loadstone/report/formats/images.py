@@ -19,7 +19,7 @@ from loadstone.results.record import Run
 
 WIDTH = 960
 
-# What a browser has, as far as the scripts and their library ask for it.
+# The parts of a browser that the scripts and their library use.
 _BROWSER = """
 var window = globalThis, self = globalThis;
 var performance = { now: () => Date.now() };
@@ -64,7 +64,7 @@ def run_script(data: Mapping[str, Any], script: str) -> str:
                 f"(() => {{ {joined(HEADLESS)}\nreturn (() => {{ {script} }})(); }})()"
             )
         except JSEvalException as error:
-            # What follows is the whole line of the script, which may be all of the library.
+            # The rest of the message is a whole line of the script, possibly the entire library.
             raise RuntimeError(str(error).strip().partition("\n")[0]) from None
     assert isinstance(text_returned, str), "scripts return text"
     return text_returned

@@ -20,7 +20,7 @@ OF_CASE = (
     "run", "name", "target", "workload", "phase", "operation", "round", "iteration", "trials",
     "standing", "reasons", "duration_s",
 )  # fmt: skip
-"""What the row of an agent has from the row of its cell."""
+"""Columns in which the row of an agent equals the row of its cell."""
 LATENCIES = ("response", "service", "first_byte", "lag", "part")
 
 
@@ -42,7 +42,7 @@ def render_csv(run: Run, findings: Findings, options: Options) -> bytes:
     writer = csv.DictWriter(
         stream,
         fieldnames=list(rows[0]) if rows else [],
-        # Where the comma is the decimal mark, spreadsheets expect fields to part at semicolons.
+        # If the decimal mark is a comma, spreadsheets expect semicolons between fields.
         delimiter=";" if options.decimal_comma else ",",
         lineterminator="\n",
     )

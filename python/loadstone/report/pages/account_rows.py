@@ -36,7 +36,7 @@ RULES_OF_OWN_LIMITS: Mapping[str, str] = {
     "link-ceiling": "client bandwidth",
     "socket-limit": "client sockets",
 }
-"""What marks a client's limit in published numbers."""
+"""Rules that mark a client's limit in published numbers."""
 
 WORDS_OF_VERDICTS = {"slower": "longer", "faster": "shorter", "equivalent": "equal within 3 %"}
 UNRESOLVED = "not told apart"

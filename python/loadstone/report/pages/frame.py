@@ -21,7 +21,7 @@ CHARTS = (
 )  # fmt: skip
 PAGE = (*CHARTS, "tables.js", "frame.js", "page.js")
 HEADLESS = (*CHARTS, "headless.js")
-"""What draws the charts of a page where there is no browser."""
+"""Scripts that draw the charts of a page without a browser."""
 
 SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "run.html.jinja": PAGE,
