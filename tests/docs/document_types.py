@@ -58,7 +58,7 @@ NAMES = {
     "Stalls": "Stalls",
     "Stop": "Stop",
 }
-"""What Python calls a type otherwise than by its name and "Document"."""
+"""Python names of types that do not consist of the Rust name and "Document"."""
 
 PYTHON_TYPES = (
     *("Live", "Number", "Object", "Parameters", "QueryDocument", "QuerySummary", "StatedLatency"),

@@ -1,10 +1,11 @@
-"""Refuses names that tell nothing: `make lint` runs it.
+"""Refuses vague names, and comments and docstrings that begin with "What …": `make lint` runs it.
 
 A variable is called what it holds: `cell`, `trial`, `error`, `measured`; so are parameters, fields,
-functions and classes.
+functions and classes. A comment or docstring is a sentence, or names its subject by a noun.
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("python", "tests", "bench", "docs")
 
 EMPTY_NAMES = frozenset({"one", "own", "found", "told", "said", "kept", "seen"})
+
+RIDDLE = re.compile(r'(?:(?:^|\n) *"""|(?:^|\n) *(?!#| )[^\n]*\n *# )((?:What|Whose|Of) )')
+"""The beginning of a docstring, or of a comment that does not go on from the line above."""
+ASKS = re.compile(r"[^.?]*\?")
 
 
 def is_empty(name: str) -> bool:
@@ -57,13 +62,27 @@ def empty_names(path: Path) -> list[str]:
     return [f"{place}:{line} {name}" for line, name in names if is_empty(name)]
 
 
+def riddles(text: str) -> list[int]:
+    """Return the lines of a module where a comment or docstring begins like a riddle."""
+    starts = [match.start(1) for match in RIDDLE.finditer(text)]
+    return [text.count("\n", 0, at) + 1 for at in starts if not ASKS.match(text, at)]
+
+
 def main() -> int:
-    """Print the names that tell nothing."""
+    """Print the names that tell nothing, and the texts that begin like a riddle."""
     paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
     refused = [place for path in paths for place in empty_names(path)]
     for place in refused:
         print(f"{place}: say what it holds", file=sys.stderr)
-    return 1 if refused else 0
+    vague = False
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        # Generated modules have the words of the crates.
+        for line in [] if "Made from docs/" in text[:400] else riddles(text):
+            vague = True
+            place = path.relative_to(ROOT).as_posix()
+            print(f"{place}:{line}: begin with the subject, not with what or of", file=sys.stderr)
+    return 1 if refused or vague else 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import loadstone
-from tests.docs.names import bound, is_empty
+from tests.docs.names import bound, is_empty, riddles
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "loadstone"
@@ -122,8 +122,24 @@ def test_only_the_command_line_prints_or_exits() -> None:
 def test_a_name_that_tells_nothing_is_found_wherever_it_is_bound(
     text: str, names: list[str]
 ) -> None:
-    """What `make lint` refuses."""
+    """These are the names that `make lint` refuses."""
     assert [name for _, name in bound(ast.parse(text)) if is_empty(name)] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('"""What a worker dies of."""\n', [1]),
+        ('def f():\n    """Of all streams."""\n', [2]),
+        ("x = 1\n    # Whose cells these are.\n", [2]),
+        ("# The cost\n# Of a request is known.\n", []),
+        ('"""What do metrics\ncost? Time."""\n', []),
+        ("x = 1  # Of it\n", []),
+    ],
+)
+def test_prose_that_begins_like_a_riddle_is_found(text: str, lines: list[int]) -> None:
+    """A relative clause in place of a noun; a question is none, and a line may continue another."""
+    assert riddles(text) == lines
 
 
 def test_the_architecture_names_every_package_and_stays_short() -> None:
