@@ -158,7 +158,7 @@ def test_clients_that_mount_a_file_system_are_arms(tmp_path: Path) -> None:
     }
     assert not os.path.ismount(mount)
 
-    # What stays mounted is not taken for the next client's.
+    # A remaining mount must not be mistaken for the next client's.
     left = f"sh -c {shlex.quote(f'mount -t tmpfs none {mount} && exec sleep 1000')}"
     try:
         ended = loadstone("ab", "--base", left, "--new", left, "-o", tmp_path / "left", *words)

@@ -45,7 +45,7 @@ class _Leg:
 
 
 class _Readiness(NamedTuple):
-    """What is there where a server or a mount is awaited."""
+    """The state of the address or the path at which a server or a mount is awaited."""
 
     is_free: bool
     is_ready: bool
