@@ -17,6 +17,7 @@ import subprocess
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +352,9 @@ def beside_devices(folder: Path, seed: int) -> list[str]:
             disk_now = name.resolve() if name.exists() else None
             before = {disk: disk.read_bytes() for disk in disks}
             operation = chance.choice(["prepare", "prepare", "write", "read", "delete", "clean-up"])
+            if is_foreign:
+                # Leave for one device is leave for that one in the second round, too.
+                data = replace(data, prefix=f"round-{1 + len(steps) * 2 // STEPS}-")
             ended = phase(place, data, operation)
             steps.append(f"{operation}: {ended}")
             changed = {disk for disk in disks if disk.read_bytes() != before[disk]}
@@ -585,6 +589,8 @@ def test_no_byte_changes_that_loadstone_did_not_write(
     for seed in seeds:
         folder = tmp_path / str(seed)
         folder.mkdir()
+        # The drivers' histories of one seed have one run.
+        trials.forget_volumes()
         for end in HISTORIES[driver](folder, seed):
             ends[end] = ends.get(end, 0) + 1
         shutil.rmtree(folder)

@@ -6,10 +6,13 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from loadstone import _loadgen
 from loadstone.documents.load_event import LoadEvent
+from loadstone.documents.trial import TrialDocument
+from loadstone.results.intents import Intents
 from tests.conformance.targets import Place
 
 SECOND_NS = 1_000_000_000
@@ -44,13 +47,14 @@ class Dataset:
         return self.bucket_names[number % self.buckets], f"object-{number}"
 
 
-VOLUMES: dict[tuple[str, str], list[str]] = {}
-"""On what each run has claimed places, by the prefix of their names: a run's journal in short."""
+JOURNALS: dict[str, Intents] = {}
+"""On what each run has claimed places, by its id; nothing is written."""
+NO_FOLDER = Path("/nonexistent")
 
 
 def forget_volumes() -> None:
     """Go on as other runs would, which have claimed nothing yet."""
-    VOLUMES.clear()
+    JOURNALS.clear()
 
 
 @dataclass(frozen=True)
@@ -131,15 +135,16 @@ def run(
     then. `watch` is given each of its live figures.
     """
     control = control or _loadgen.Control()
-    volumes = VOLUMES.setdefault((trial["run"], trial["dataset"]["bucket_prefix"]), [])
-    ownership = {"volumes": volumes} | trial.get("ownership", {})
+    document = cast(TrialDocument, trial)
+    journal = JOURNALS.setdefault(trial["run"], Intents(NO_FOLDER))
+    ownership = {**journal.adopted(document).get("ownership", {}), **trial.get("ownership", {})}
     text = json.dumps({**trial, "ownership": ownership})
     _loadgen.check(text)
     rows: list[dict[str, Any]] = []
 
     def on_event(event: LoadEvent) -> None:
         if event["kind"] == "volume":
-            volumes.append(event["volume"])
+            journal.take_volume(document, event["volume"])
         elif event["kind"] == "figures":
             if event["rows"] is not None:
                 rows.extend(event["rows"].to_pylist())

@@ -9,7 +9,14 @@ import pytest
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
-from loadstone.results.intents import INTENTS, Intents, intended, note_intent, note_unmade
+from loadstone.results.intents import (
+    INTENTS,
+    Intents,
+    intended,
+    note_intent,
+    note_unmade,
+    note_volume,
+)
 from loadstone.results.layout import MANIFEST
 from loadstone.results.writer import RunWriter
 from tests.unit.campaign_drivers import DRIVERS, STORE
@@ -55,6 +62,15 @@ def test_all_places_of_the_same_dataset_are_adopted_and_no_others(tmp_path: Path
         "written": [[1, 2]],
     }
     assert intents.adopted(document(prefix="d-")) == document(prefix="d-")
+
+
+def test_a_target_that_may_be_overwritten_is_one_device_in_all_rounds(tmp_path: Path) -> None:
+    note_volume(tmp_path, document("0001"), "disk-1", "now")
+    note_volume(tmp_path, document("0002", target="two"), "disk-2", "now")
+    later = document("0003", prefix="c-")
+    assert Intents(tmp_path).adopted(later) == later
+    adopted = Intents(tmp_path).adopted({**later, "allow_foreign": True})
+    assert adopted["ownership"]["volumes"] == ["disk-1"]
 
 
 def test_a_trial_whose_places_were_all_refused_has_made_none(tmp_path: Path) -> None:

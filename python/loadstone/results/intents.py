@@ -89,7 +89,7 @@ class Intents:
             for entry in self._entries
             if (entry.get("target"), entry.get("bucket_prefix")) == place
         )
-        volumes = self._volumes.get(place, [])
+        volumes = self._volumes_of(document)
         if not (mine or volumes):
             return document.copy()
         before: OwnershipDocument = document.get("ownership") or {}
@@ -99,6 +99,19 @@ class Intents:
         if volumes:
             ownership["volumes"] = list(dict.fromkeys(volumes))
         return {**document, "ownership": ownership}
+
+    def _volumes_of(self, document: TrialDocument) -> list[str]:
+        place = place_of(document)
+        if not document.get("allow_foreign"):
+            return self._volumes.get(place, [])
+        # The device that may be overwritten is the one that the first of the target's trials
+        # claimed, whatever round or case this one is of.
+        return [
+            volume
+            for (target, _), volumes in self._volumes.items()
+            if target == place[0]
+            for volume in volumes
+        ]
 
 
 def _may_be_made(entries: Iterable[IntentEntry]) -> list[str]:
