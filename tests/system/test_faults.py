@@ -97,6 +97,23 @@ def test_a_pause_is_over_before_what_comes_after_its_trial(tmp_path: Path) -> No
     assert audit_of(run)["wrong"] == 0
 
 
+@pytest.mark.parametrize(
+    ("number", "is_pid"),
+    [("4711", True), ("", False), ("0", False), ("-1", False), ("47 11", False), ("store", False)],
+)
+def test_only_a_pid_gets_the_signal_of_a_fault(number: str, is_pid: bool, tmp_path: Path) -> None:
+    file = tmp_path / "number"
+    file.write_text(f"{number}\n")
+    (hook,) = Fault.model_validate({"at": "1s", "kill": str(file)}).hooks
+    shell, option, script, *words = hook.run
+    # The shell's own kill would end more than this test.
+    words = [shell, option, f'kill() {{ echo "$@"; }}\n{script}', *words]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (ended.returncode == 0) is is_pid
+    assert ended.stdout == (f"-s KILL -- {number}\n" if is_pid else "")
+    assert (str(file) in ended.stderr) is not is_pid
+
+
 def test_a_full_disk_is_empty_again_and_a_file_of_others_is_kept(tmp_path: Path) -> None:
     """The file system of a namespace of its own: `unshare` gives it to any user."""
     script = f"""

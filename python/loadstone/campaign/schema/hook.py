@@ -145,8 +145,14 @@ class Hook(SomeTrials):
 
 
 FAULT_KINDS: Final = ("run", "kill", "pause", "disk_full", "partition")
-SIGNAL: Final = 'kill -s "$1" -- "$(cat "$2")"'
-"""Sends a signal to the process whose id is in a file."""
+SIGNAL: Final = """\
+pid=$(cat "$2") || exit
+case $pid in
+"" | 0 | *[!0-9]*) echo "$2 has no PID: $pid" >&2; exit 1 ;;
+esac
+kill -s "$1" -- "$pid"
+"""
+"""Sends a signal to the process whose id is in a file. kill would take -1 for every process."""
 FULL: Final = 'set -eu; file="$1/loadstone-disk-full-$LOADSTONE_RUN"'
 """A file name unique to the run: undoing a failed fault must not find another run's file."""
 FILL: Final = f"""\
