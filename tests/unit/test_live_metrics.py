@@ -5,6 +5,7 @@ import json
 import re
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from loadstone.view.live_metrics import RunMetrics, serving_metrics
 from tests.unit.test_view import rows, write_run
 
 DASHBOARD = Path(__file__).parents[2] / "docs/help/grafana-dashboard.json"
+WAIT_S = 60.0
 
 
 def samples(metrics: RunMetrics) -> dict[tuple[str, ...], float]:
@@ -136,6 +138,29 @@ def test_scrapers_that_never_ask_take_few_threads_and_give_them_back(
             assert answer.status == 200
         for connection in idle:
             connection.close()
+
+
+def test_a_scraper_that_drips_bytes_is_closed_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_metrics, "SCRAPE_S", 0.5)
+    with serving_metrics(write_run(tmp_path / "run"), "127.0.0.1:0") as url:
+        address = ("127.0.0.1", int(url.rpartition(":")[2].partition("/")[0]))
+        with socket.create_connection(address) as scraper:
+            scraper.settimeout(0.1)
+            end = time.monotonic() + WAIT_S
+            with contextlib.suppress(ConnectionError):
+                while not is_closed(scraper):
+                    scraper.sendall(b"x")
+                    assert time.monotonic() < end
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Wait for an answer or the end for as long as the connection's timeout."""
+    try:
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
 
 
 def expressions(node: Any) -> Iterator[str]:

@@ -8,6 +8,7 @@ import contextlib
 import io
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,8 @@ TIMES = ("response", "service")
 SCRAPERS_MAX = 16
 IDLE_S = 10.0
 """A scraper's connection is closed after this many seconds without traffic."""
+SCRAPE_S = 60.0
+"""The longest that a scrape may take, however slowly its bytes come."""
 
 
 class Labels(NamedTuple):
@@ -212,11 +215,13 @@ class _MetricsServer(ThreadingMixIn, WSGIServer):
     def __init__(self, family: socket.AddressFamily, address: tuple[str, int]) -> None:
         self.address_family = family
         self._seats = threading.BoundedSemaphore(SCRAPERS_MAX)
+        self._deadlines: dict[socket.socket, float] = {}
         super().__init__(address, _MetricsRequest)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a separate thread, or close the connection if too many are open."""
         if self._seats.acquire(blocking=False):
+            self._deadlines[request] = time.monotonic() + SCRAPE_S
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -226,7 +231,16 @@ class _MetricsServer(ThreadingMixIn, WSGIServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            del self._deadlines[request]
             self._seats.release()
+
+    def service_actions(self) -> None:
+        """End scrapes that have taken too long; this is called every half second."""
+        for request, deadline in list(self._deadlines.items()):
+            if time.monotonic() > deadline:
+                # Its thread may have closed it meanwhile.
+                with contextlib.suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore scrapers that disconnect."""
