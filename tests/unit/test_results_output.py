@@ -124,3 +124,15 @@ def test_no_run_is_made_inside_another(here: Path) -> None:
     before = contents(here)
     assert main(["bench", "put", "null", "-n", "10", "-o", "rr/inner"]) == 1
     assert contents(here) == before
+
+
+@pytest.mark.parametrize("command", [("report", "rr", "-f", "svg"), ("bench", "put", "null")])
+def test_a_name_that_cannot_be_a_folder_has_a_hint(
+    here: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "link").symlink_to("nothing")
+    assert main([*command, "-o", "link"]) == 1
+    message = capsys.readouterr().err
+    assert '"link"' in message
+    assert "hint: " in message
+    assert not (here / "nothing").exists()

@@ -149,6 +149,9 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _not_ours(path, "it is a symbolic link, or lies behind one") from error
+        if error.errno == errno.EEXIST:
+            why = "a file, or a symbolic link to nothing, has its name or that of its folder"
+            raise ResultError(f'cannot write "{path}": {why}', "choose another name") from error
         reason = error.strerror or str(error)
         message = f'cannot write "{path}": {reason}'
         if error.errno not in _OUT_OF_SPACE:
