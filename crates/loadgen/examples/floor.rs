@@ -1,10 +1,11 @@
-//! The least that the kernel's transport costs: sends one fixed request on each connection, waits,
-//! discards the answer and sends the request again. Nothing is made, checked or recorded.
+//! Measures the minimum cost of the kernel's transport: sends one fixed request on each connection,
+//! waits, discards the answer and sends the request again. Nothing is generated, checked or
+//! recorded.
 //!
-//! `cargo run --release --example floor -- epoll get 9000 16 1.5` asks the null server on port 9000
-//! by 16 connections for 1.5 s and prints how many answers came. `put` sends 4 KiB instead, and
-//! `io_uring` is the other way to the kernel. Its CPU time stands beside loadstone's with
-//! `python bench/http_vs_peers.py --peer floor --peer floor-io_uring`.
+//! `cargo run --release --example floor -- epoll get 9000 16 1.5` sends requests to the null server
+//! on port 9000 over 16 connections for 1.5 s and prints the number of answers. `put` sends 4 KiB
+//! instead, and `io_uring` selects the other interface of the kernel. To compare its CPU time with
+//! loadstone's: `python bench/http_vs_peers.py --peer floor --peer floor-io_uring`.
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,15 +19,16 @@ use socket2::SockRef;
 
 const USAGE: &str = "usage: floor epoll|io_uring get|put PORT CONNECTIONS SECONDS";
 const BODY_BYTES: usize = 4096;
-/// As long as those of loadstone; the null server looks at none of them.
+/// As long as those of loadstone; the null server ignores them.
 const HEADERS: &str = "x-amz-content-sha256: UNSIGNED-PAYLOAD\r\n\
     x-amz-date: 20260101T000000Z\r\n\
     authorization: AWS4-HMAC-SHA256 Credential=bench/20260101/us-east-1/s3/aws4_request, \
     SignedHeaders=host;x-amz-content-sha256;x-amz-date, \
     Signature=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\r\n";
-/// What a request is called in the ring; answers have the place of their connection.
+/// Identifies a sent request in the ring; answers are identified by the index of their connection.
 const SENDING: u64 = u64::MAX;
-/// `IORING_RECVSEND_POLL_FIRST`: no answer can be there yet, so the kernel need not look first.
+/// `IORING_RECVSEND_POLL_FIRST`: no answer can have arrived yet, so the kernel need not try to read
+/// first.
 const POLL_FIRST: u16 = 1;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -65,7 +67,7 @@ fn request(operation: &str, port: u16) -> Result<Vec<u8>, Box<dyn Error>> {
     }
 }
 
-/// Asks once, and returns how long the answer is: all are alike.
+/// Sends one request, and returns the length of the answer, which is the same for all.
 fn answer_bytes(mut socket: &TcpStream, request: &[u8]) -> Result<usize, Box<dyn Error>> {
     socket.write_all(request)?;
     let mut answer = BufReader::new(socket);
@@ -93,7 +95,7 @@ struct Load {
 
 impl Load {
     fn by_epoll(&self) -> io::Result<u64> {
-        // SAFETY: a new descriptor, which only this closes.
+        // SAFETY: a new descriptor, which only this function closes.
         let epoll = unsafe { OwnedFd::from_raw_fd(checked(libc::epoll_create1(0))?) };
         for (socket, place) in self.sockets.iter().zip(0..) {
             socket.set_nonblocking(true)?;
@@ -112,18 +114,19 @@ impl Load {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 256];
         while Instant::now() < self.end {
             let (most, wait_ms) = (events.len() as i32, 100);
-            // SAFETY: the kernel writes no more events than there is room for.
+            // SAFETY: the kernel writes at most as many events as the buffer holds.
             let ready =
                 unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), most, wait_ms) };
             for event in &events[..checked(ready)? as usize] {
                 let place = event.u64 as usize;
                 let (socket, missing) = (&self.sockets[place], &mut missing[place]);
-                // tcp(7): MSG_TRUNC has the received bytes discarded, not passed back in a buffer.
+                // tcp(7): MSG_TRUNC discards the received bytes instead of copying them into a
+                // buffer.
                 let room = &mut discarded[..*missing];
                 match SockRef::from(socket).recv_with_flags(room, libc::MSG_TRUNC) {
                     Ok(0) => return Err(io::ErrorKind::ConnectionReset.into()),
                     Ok(came) => *missing -= came,
-                    // It came with what was taken before.
+                    // The data arrived together with that of the previous event.
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                     Err(error) => return Err(error),
                 }
@@ -145,7 +148,7 @@ impl Load {
     }
 
     fn by_io_uring(&self) -> io::Result<u64> {
-        // Each connection has one answer to wait for, and one request to send.
+        // Each connection waits for one answer and sends one request.
         let entries = (2 * self.sockets.len() as u32).next_power_of_two();
         let mut ring: IoUring =
             IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries)?;
@@ -153,7 +156,8 @@ impl Load {
         let full = |_| io::Error::other("the ring has no room");
         for place in 0..self.sockets.len() {
             let asked = [self.sending(place), self.receiving(place, self.answer_bytes)];
-            // SAFETY: `sending` and `receiving` say why what they point to outlives the ring.
+            // SAFETY: `sending` and `receiving` explain why the memory they refer to outlives the
+            // ring.
             unsafe { submissions.push_multiple(&asked) }.map_err(full)?;
         }
         let mut answers = 0;
@@ -161,12 +165,12 @@ impl Load {
         while Instant::now() < self.end {
             submissions.sync();
             submitter.submit_and_wait(1)?;
-            // What the kernel took makes room, and what it finished is there to be seen.
+            // Updates the ring: submitted entries free space, and completions become visible.
             submissions.sync();
             completions.sync();
             for completion in &mut completions {
                 let came = match completion.result() {
-                    // Only a request that was not sent, or not as a whole, tells of itself.
+                    // Only a request that was not sent, or not completely, has a completion.
                     _ if completion.user_data() == SENDING => return Err(not_sent()),
                     0 => return Err(io::ErrorKind::ConnectionReset.into()),
                     error @ ..0 => return Err(io::Error::from_raw_os_error(-error)),
@@ -189,7 +193,7 @@ impl Load {
         Ok(answers)
     }
 
-    /// Sends the request, which is not changed or freed as long as there is a ring.
+    /// Sends the request, which is neither changed nor freed as long as the ring exists.
     fn sending(&self, place: usize) -> squeue::Entry {
         let fd = types::Fd(self.sockets[place].as_raw_fd());
         opcode::Send::new(fd, self.request.as_ptr(), self.request.len() as u32)
@@ -199,7 +203,7 @@ impl Load {
             .user_data(SENDING)
     }
 
-    /// Discards so much of an answer: nothing is written to memory, so that none is named.
+    /// Discards this many bytes of an answer. Nothing is written to memory, so no buffer is given.
     fn receiving(&self, place: usize, bytes: usize) -> squeue::Entry {
         let fd = types::Fd(self.sockets[place].as_raw_fd());
         opcode::Recv::new(fd, std::ptr::null_mut(), bytes as u32)

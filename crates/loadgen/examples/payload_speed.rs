@@ -1,8 +1,8 @@
-//! Prints how fast payload is made and verified, and segments are sealed and opened, on one core, in
-//! bytes per second of CPU time, and how many nanoseconds an envelope takes its writer and its reader, and
-//! an encrypted path of one segment.
+//! Prints how fast one core generates and verifies payload, and encrypts and decrypts segments, in
+//! bytes per second of CPU time. Also prints how many nanoseconds an envelope costs its writer and
+//! its reader, and an encrypted path of one segment costs.
 //!
-//! `cargo run --release --example payload_speed -- 1048576` works on objects of so many bytes; the
+//! `cargo run --release --example payload_speed -- 1048576` uses objects of this many bytes; the
 //! output is one JSON object.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 const LEAST: Duration = Duration::from_millis(500);
 const BYTES_PER_READING: u64 = 16 << 20;
 
-/// Repeats work on an object of so many bytes; returns the bytes that a second of CPU time does.
+/// Repeats work on an object of `bytes` bytes; returns the bytes per second of CPU time.
 fn bytes_per_s(bytes: usize, mut work: impl FnMut(u64)) -> f64 {
     let start_ns = thread_cpu_ns();
     // Reading the clock costs as much as a page.
@@ -34,7 +34,8 @@ fn bytes_per_s(bytes: usize, mut work: impl FnMut(u64)) -> f64 {
     }
 }
 
-/// Seals and opens so many bytes in place, a segment at a time, without making or checking payload.
+/// Encrypts and decrypts `bytes` bytes in place, a segment at a time, without generating or
+/// checking payload.
 fn ciphers(spec: &PayloadSpec, bytes: usize) -> Map<String, Value> {
     let mut speeds = Map::new();
     for cipher in [Cipher::Aes256Gcm, Cipher::Aes256Cbc] {
@@ -44,7 +45,7 @@ fn ciphers(spec: &PayloadSpec, bytes: usize) -> Map<String, Value> {
             data.chunks_mut(SEGMENT_BYTES).for_each(|segment| key.seal(segment));
         });
         let sound = data.clone();
-        // What opened once does not open again: each turn has a copy, whose cost is taken off.
+        // Decryption is in place, so each repetition needs a copy, whose cost is subtracted.
         let copied = bytes_per_s(bytes, |_| data.copy_from_slice(std::hint::black_box(&sound)));
         let opened = bytes_per_s(bytes, |_| {
             data.copy_from_slice(&sound);
@@ -59,7 +60,7 @@ fn ciphers(spec: &PayloadSpec, bytes: usize) -> Map<String, Value> {
     speeds
 }
 
-/// Makes and opens objects of 128 bytes, most of whose cost is their envelope.
+/// Writes and reads objects of 128 bytes, which cost little more than their envelope.
 fn envelopes(spec: &PayloadSpec) -> Map<String, Value> {
     let mut told = Map::new();
     let cipher = Cipher::Aes256Gcm;
@@ -83,7 +84,7 @@ fn envelopes(spec: &PayloadSpec) -> Map<String, Value> {
     told
 }
 
-/// Writes the keys of a dataset and looks for their numbers, plain and sealed.
+/// Writes the keys of a dataset and looks up their numbers, plain and encrypted.
 fn paths() -> Map<String, Value> {
     let mut told = Map::new();
     for (name, cipher) in [("plain", Value::Null), ("sealed", json!("aes-256-siv"))] {
@@ -118,7 +119,7 @@ fn main() {
     let bytes = bytes.expect("the argument is the length of an object");
     let spec = PayloadSpec::new([7; 16], 1, 0.0, 0.0);
     let object = |number| ObjectId::new(number, 1, bytes as u64);
-    // As the drivers do: a piece at a time, which stays in the processor's cache.
+    // Like the drivers: a piece at a time, which stays in the processor's cache.
     let piece_bytes = bytes.min(128 << 10);
     let mut piece = vec![0; piece_bytes];
     let made = bytes_per_s(bytes, |number| {

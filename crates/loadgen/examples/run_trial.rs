@@ -1,5 +1,5 @@
 //! Runs trial documents without Python: `cargo run --release --example run_trial TRIAL.json...`
-//! prints the summary of each, and what a request cost this process.
+//! prints the summary of each, and the cost of a request to this process.
 
 use std::io::Write;
 

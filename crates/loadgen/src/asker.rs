@@ -1,5 +1,5 @@
-//! Sends single HTTP requests to a target as they are told, with the driver's own signer and connections.
-//! This is no load: nothing is recorded, retried or verified.
+//! Sends single HTTP requests to a target unchanged, with the driver's signer and connections. This
+//! is not a load: nothing is recorded, retried or verified.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::transport::raw::{RawAnswer, RawRequest};
 use crate::trial::Trial;
 
-/// A target that is asked. It has a thread of its own, which keeps connections from one call to the next.
+/// Sends requests to a target from its own thread, which keeps connections open between calls.
 #[derive(Debug)]
 pub struct Asker {
     jobs: Option<Sender<Job>>,
@@ -23,25 +23,27 @@ pub struct Asker {
 }
 
 enum Job {
-    /// Requests that are sent at once, each over a connection of its own, and how long they may take.
+    /// Requests to send concurrently, each over its own connection, with their timeout in
+    /// nanoseconds.
     Ask(Vec<RawRequest>, u64, Sender<Result<Vec<RawAnswer>, Error>>),
-    /// The head of a request that the caller sends itself.
+    /// A request whose head the caller sends itself.
     Head(Box<RawRequest>, Sender<Result<Vec<u8>, Error>>),
 }
 
 impl Asker {
-    /// Opens the target of a trial; of the rest of the document only the timeout matters.
+    /// Opens the target of a trial. Of the rest of the document, only the timeout matters.
     ///
     /// # Errors
-    /// The driver cannot be opened, or this host gives no thread.
+    /// The driver cannot be opened, or the host cannot create a thread.
     pub fn open(trial: &Trial) -> Result<Self, Error> {
         let name = &trial.target.driver;
         drivers::visit(name, Open(trial))
             .unwrap_or_else(|| Err(Error::Trial(vec![format!("no driver \"{name}\"")])))
     }
 
-    /// Sends requests at once, each over a connection of its own, and returns where the answers will come,
-    /// in the order of the requests. The first connection is that of the call before.
+    /// Sends requests concurrently, each over its own connection, and returns a receiver for the
+    /// answers, in the order of the requests. The first connection is reused from the previous
+    /// call.
     pub fn ask(
         &self,
         requests: Vec<RawRequest>,
@@ -52,14 +54,15 @@ impl Asker {
         receiver
     }
 
-    /// Returns the head of a request, for a caller who sends it over a connection of its own.
+    /// Returns the head of a request, for a caller that sends it over its own connection.
     pub fn head(&self, request: RawRequest) -> Receiver<Result<Vec<u8>, Error>> {
         let (sender, receiver) = mpsc::channel();
         self.give(Job::Head(Box::new(request), sender));
         receiver
     }
 
-    /// A thread that has ended drops the job, and with it the sender: the caller's receiver says so.
+    /// If the thread has ended, the job is dropped with its sender, so the caller's receiver
+    /// reports that.
     fn give(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
             let _ = jobs.send(job);
@@ -95,15 +98,15 @@ impl Visitor for Open<'_> {
     }
 }
 
-/// Does one job after another until there is no one left who gives them.
+/// Executes jobs until the sender is gone.
 fn serve<D: Driver>(driver: &Arc<D>, jobs: Receiver<Job>, stop: &AtomicBool) {
     let mut asking = match driver.thread() {
         Ok(thread) => Asking { driver, thread, clients: Vec::new() },
-        // The first caller learns of it.
+        // The first caller gets the error.
         Err(error) => return refuse(jobs, error),
     };
     for job in jobs {
-        // Who asked may be gone.
+        // Errors of sending are ignored: the caller may be gone.
         match job {
             Job::Ask(requests, timeout_ns, sender) => {
                 let _ = sender.send(asking.ask(requests, timeout_ns, stop));

@@ -1,6 +1,6 @@
-//! Chance that can be repeated: numbers that are a function of a seed and of what they are for.
+//! Reproducible random numbers: functions of a seed and of the purpose.
 
-/// Turns a number into another that looks like chance (splitmix64's finaliser, Steele et al. 2014).
+/// Maps a number to a pseudo-random one (finaliser of splitmix64, Steele et al. 2014).
 #[inline]
 #[must_use]
 pub(crate) fn mix64(value: u64) -> u64 {
@@ -10,7 +10,7 @@ pub(crate) fn mix64(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Maps 64 random bits to a number from 0 up to, not including, 1.
+/// Maps 64 random bits to a number in [0, 1).
 #[inline]
 #[must_use]
 pub(crate) fn unit(bits: u64) -> f64 {

@@ -1,4 +1,4 @@
-//! Whether a trial can be run: its document, its driver, and the two together.
+//! Checks a trial: its document, its driver, and their combination.
 
 use crate::drivers::DRIVERS;
 use crate::drivers::DriverInfo;
@@ -8,10 +8,10 @@ use crate::payload::TAG_BYTES;
 use crate::trial::{DatasetSpec, Trial};
 
 impl Trial {
-    /// Reads and checks a document.
+    /// Parses and checks a document.
     ///
     /// # Errors
-    /// Every mistake of the document, one a line.
+    /// All mistakes of the document, one per line.
     pub fn parse(json: &str) -> Result<Self, Error> {
         let trial: Self = serde_json::from_str(json)
             .map_err(|error| Error::Trial(vec![format!("trial document: {error}")]))?;
@@ -21,7 +21,7 @@ impl Trial {
     }
 }
 
-/// Returns what the trial's driver cannot do.
+/// Returns what the trial asks for and its driver cannot do.
 fn driver_mistakes(trial: &Trial) -> Vec<String> {
     let Some(info) = DriverInfo::named(&trial.target.driver) else {
         return vec![format!(
@@ -54,7 +54,8 @@ fn driver_mistakes(trial: &Trial) -> Vec<String> {
     mistakes
 }
 
-/// Returns what is wrong with a trial whose history is kept: its reads tell versions by the pages that they find.
+/// Returns what is wrong with a trial that keeps a history. Reads identify versions by the pages
+/// that they contain.
 fn history_mistake(trial: &Trial) -> Option<String> {
     let DatasetSpec { encryption, duplicate, existing, size, .. } = &trial.dataset;
     let is_plain = encryption.is_none() && *duplicate == 0.0 && existing.is_none();
@@ -67,7 +68,7 @@ fn history_mistake(trial: &Trial) -> Option<String> {
     })
 }
 
-/// Returns the mistakes of a trial on encrypted objects.
+/// Returns the mistakes of a trial that encrypts objects.
 fn encryption_mistakes(trial: &Trial, driver: &DriverInfo) -> Vec<String> {
     let Some(cipher) = trial.dataset.encryption.map(|cipher| cipher.name()) else {
         return Vec::new();
@@ -92,7 +93,7 @@ fn encryption_mistakes(trial: &Trial, driver: &DriverInfo) -> Vec<String> {
     mistakes
 }
 
-/// Returns the mistakes of a trial whose objects' paths are encrypted.
+/// Returns the mistakes of a trial that encrypts paths.
 fn path_mistakes(trial: &Trial, driver: &DriverInfo) -> Vec<String> {
     let Some(cipher) = trial.dataset.path_encryption.map(|cipher| cipher.name()) else {
         return Vec::new();

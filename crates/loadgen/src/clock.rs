@@ -1,4 +1,4 @@
-//! Time as the load generator reads it: `CLOCK_MONOTONIC`, or a virtual clock in calibration.
+//! The clocks of the load generator: `CLOCK_MONOTONIC`, or a virtual clock in calibration.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,12 +8,11 @@ use std::rc::Rc;
 pub(crate) enum Clock {
     /// The kernel's monotonic clock.
     Real,
-    /// A clock that stands still until a reactor moves it to the next timer.
+    /// A clock that stands still until a reactor advances it to the next timer.
     Virtual(Rc<Cell<u64>>),
 }
 
 impl Clock {
-    /// Returns the kernel's clock.
     #[must_use]
     pub(crate) fn real() -> Self {
         Self::Real
@@ -35,7 +34,7 @@ impl Clock {
         }
     }
 
-    /// Moves a virtual clock forward and tells whether it is one.
+    /// Advances a virtual clock; returns whether the clock is virtual.
     pub(crate) fn advance_to(&self, due_ns: u64) -> bool {
         match self {
             Self::Real => false,
@@ -49,7 +48,7 @@ impl Clock {
 
 fn read_ns(which: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec to a place that is ours.
+    // SAFETY: the kernel writes one timespec into memory that we own.
     unsafe { libc::clock_gettime(which, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -61,7 +60,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Returns the wall clock in nanoseconds since 1970. Only ever an anchor, never a duration.
+/// Returns the wall clock in nanoseconds since 1970. Used as an anchor only, never for a duration.
 #[must_use]
 pub(crate) fn unix_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
@@ -73,14 +72,15 @@ pub fn thread_cpu_ns() -> u64 {
     read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Returns how long this thread was ready but had no core, in nanoseconds, if the kernel says.
+/// Returns how long this thread was ready to run but had no core, in nanoseconds, if the kernel
+/// reports it.
 #[must_use]
 pub(crate) fn thread_run_delay_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// What reading the clock costs and resolves here, for the record.
+/// Cost and resolution of the clock on this host, for the record.
 #[derive(Debug, Clone, serde::Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClockFacts {
@@ -88,7 +88,7 @@ pub struct ClockFacts {
     pub source: String,
     /// Mean cost of one reading.
     pub read_ns: f64,
-    /// Smallest step seen between two readings.
+    /// Smallest difference between two readings.
     pub step_ns: u64,
 }
 

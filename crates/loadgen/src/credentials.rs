@@ -1,4 +1,4 @@
-//! Resolves secrets: they are named in the trial, and read only here, when a driver opens.
+//! Resolves secrets. The trial refers to them, and they are read only here, when a driver opens.
 
 use loadstone_wire::sigv4;
 use serde_json::{Map, Value};
@@ -18,13 +18,13 @@ pub(crate) use keeper::{AccessKeys, KeyKeeper};
 use keeper::{Source, had_or_new};
 pub use sent::{Sent, keep_sent};
 
-/// Returns the text that a setting holds or refers to; `None` when it is absent.
+/// Returns the text of a setting, or what it refers to; `None` if the setting is absent.
 ///
 /// # Errors
 /// The environment variable is not set, or the file cannot be read.
 pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option<String>, Error> {
     let what = || format!("read setting \"{key}\"");
-    // The user's name is no secret, and messages need it.
+    // The name of a user is not a secret, and messages need it.
     let is_name = matches!(key, "access_key" | "application_credential_id");
     let kept = if is_name { line } else { secret };
     match settings.get(key) {
@@ -67,16 +67,16 @@ pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option
     }
 }
 
-/// Returns a secret, and remembers it so that it is blotted from whatever comes back.
+/// Returns a secret, and remembers it so that it is blotted from all answers.
 ///
 /// # Errors
-/// It holds a control character: a line break in it would begin a header of its own.
+/// It contains a control character: in a header, a line break would begin another header.
 fn secret(value: String, place: &str) -> Result<String, Error> {
     remember(place, &value);
     line(value, place)
 }
 
-/// Returns a value that goes into a header.
+/// Returns a value that is used in a header.
 fn line(value: String, place: &str) -> Result<String, Error> {
     if value.chars().any(char::is_control) {
         return Err(Error::target(
@@ -100,12 +100,12 @@ pub(crate) fn dangling(settings: &Map<String, Value>, kinds: &[Setting]) -> Opti
         .find_map(|setting| resolve(settings, setting.name).err())
 }
 
-/// What is known of an S3 account.
+/// Credentials and region of an S3 account.
 #[derive(Debug)]
 pub(crate) struct S3Account {
-    /// The keys, which are renewed while this lives.
+    /// The access keys, which are renewed as long as this value exists.
     pub keys: KeyKeeper,
-    /// The region, where the files or the environment name one.
+    /// The region, if the files or the environment name one.
     pub region: Option<String>,
 }
 
@@ -116,11 +116,11 @@ impl S3Account {
     }
 }
 
-/// Finds the keys of an S3 target: its own settings, else its profile, else the environment, else
-/// the default profile.
+/// Finds the keys of an S3 target: in its settings, else in its profile, else in the environment,
+/// else in the default profile.
 ///
 /// # Errors
-/// No complete pair of keys is found, or a reference leads nowhere.
+/// No complete pair of keys is found, or a reference cannot be resolved.
 pub(crate) fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Error> {
     let access_key = resolve(settings, "access_key")?;
     let secret_key = resolve(settings, "secret_key")?;
@@ -164,8 +164,8 @@ pub(crate) fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Err
     Ok(S3Account { keys: KeyKeeper::start(keys, Some((identity, source)))?, region })
 }
 
-/// Returns why an S3 target has no keys on this host, judged by its settings, the environment and
-/// AWS's files alone: it runs no command and asks no server.
+/// Returns why an S3 target has no keys on this host, according to its settings, the environment
+/// and AWS's files. Runs no command and contacts no server.
 pub(crate) fn keyless(settings: &Map<String, Value>) -> Option<Error> {
     let is_given = |key| settings.get(key).is_some_and(|value| !value.is_null());
     if is_given("access_key") || is_given("secret_key") {
@@ -200,7 +200,7 @@ fn no_keys(profile: &str) -> Error {
     )
 }
 
-/// Returns the commands that are run on this host to have the keys of a profile.
+/// Returns the commands that this host would run to obtain the keys of a profile.
 #[must_use]
 pub fn profile_commands(profile: &str) -> Vec<String> {
     Files::read().commands(profile)
@@ -210,7 +210,7 @@ fn env(name: &str) -> Option<String> {
     variable(name).filter(|value| !value.is_empty())
 }
 
-/// Returns an environment variable: as the controller sent it, else this host's own.
+/// Returns an environment variable: the controller's value if it sent one, else this host's own.
 fn variable(name: &str) -> Option<String> {
     sent::variable(name).or_else(|| std::env::var(name).ok())
 }

@@ -1,7 +1,8 @@
-//! Time that clients spend on cryptography: what of an action is theirs and not the store's.
+//! Time that clients spend on cryptography, so that actions are split into client time and target
+//! time.
 //!
-//! A load thread runs one client at a time. While one that is counted is polled, the thread has its sum,
-//! kind by kind; who runs uncounted reads no clock.
+//! A load thread runs one client at a time. While a counted client is polled, the thread-local sum
+//! is that client's. Clients that are not counted read no clock.
 
 use std::cell::Cell;
 use std::ops::AddAssign;
@@ -10,20 +11,21 @@ use std::task::{Context, Poll};
 
 use crate::clock::monotonic_ns;
 
-/// What the time goes to.
+/// Kind of cryptographic work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Encrypting what is sent and decrypting what comes back.
+    /// Encrypting objects that are sent and decrypting objects that are received.
     Encryption,
-    /// Making the keys of contents and of users, wrapping and unwrapping the former by the latter.
+    /// Generating the keys of objects and users; wrapping and unwrapping the former with the
+    /// latter.
     Wrapping,
     /// Digests of bodies: the payload's hash in a signature, checksums.
     Hashing,
-    /// Sealing and opening the paths of objects.
+    /// Encrypting and decrypting the paths of objects.
     Paths,
 }
 
-/// Time of each kind.
+/// Time spent on each kind, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     pub(crate) encryption_ns: u64,
@@ -42,22 +44,23 @@ impl AddAssign for Spent {
 }
 
 thread_local! {
-    /// What the client that runs on this thread has spent since it was last asked, if it is counted.
+    /// Time that the running client has spent since the last query, if it is counted.
     static SPENT: Cell<Option<Spent>> = const { Cell::new(None) };
 }
 
-/// Does work on another thread for a client of ours, and returns what it spent if that one is counted.
+/// Runs work for one of our clients on another thread, and returns the time spent if the client is
+/// counted.
 pub(crate) fn aside<T>(is_counted: bool, work: impl FnOnce() -> T) -> (T, Spent) {
     SPENT.set(is_counted.then(Spent::default));
     (work(), SPENT.get().unwrap_or_default())
 }
 
-/// Tells whether the client that runs is counted.
+/// Returns whether the running client is counted.
 pub(crate) fn is_counted() -> bool {
     SPENT.get().is_some()
 }
 
-/// Takes what another thread has spent for this one.
+/// Adds time that another thread has spent for the running client.
 pub(crate) fn take_over(other: Spent) {
     if let Some(mut spent) = SPENT.get() {
         spent += other;
@@ -65,7 +68,7 @@ pub(crate) fn take_over(other: Spent) {
     }
 }
 
-/// Returns what the client that runs has spent since it was last asked, if it is counted.
+/// Returns and resets the time that the running client has spent, if it is counted.
 #[inline]
 pub(crate) fn take() -> Spent {
     let Some(spent) = SPENT.get() else { return Spent::default() };
@@ -73,7 +76,7 @@ pub(crate) fn take() -> Spent {
     spent
 }
 
-/// Does work of a kind, and counts its time if the client that runs is counted.
+/// Runs work of a kind, and counts its time if the running client is counted.
 #[inline]
 pub(crate) fn spend<T>(kind: Kind, work: impl FnOnce() -> T) -> T {
     let Some(mut spent) = SPENT.get() else { return work() };
@@ -90,17 +93,17 @@ pub(crate) fn spend<T>(kind: Kind, work: impl FnOnce() -> T) -> T {
     made
 }
 
-/// A client, or what it does.
+/// The future of a client.
 type Client<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// A client that is counted.
+/// A counted client.
 struct Counted<T> {
     client: Client<T>,
     own: Spent,
 }
 
-/// Has what a client does counted as its own. It comes boxed, so that the loop of a driver's clients is
-/// compiled once, whether they are counted or not.
+/// Counts the time of a client separately. The future is boxed, so that a driver's client loop is
+/// compiled once for counted and uncounted clients.
 pub(crate) fn counted<T>(client: Client<T>) -> impl Future<Output = T> {
     Counted { client, own: Spent::default() }
 }
@@ -127,7 +130,7 @@ mod tests {
         spend(kind, || std::thread::sleep(std::time::Duration::from_millis(milliseconds)));
     }
 
-    /// Two clients of a thread that take turns: each has its own time, and that alone.
+    /// Two clients of a thread that take turns are counted separately.
     #[test]
     fn clients_that_take_turns_are_told_apart() {
         async fn client(kind: Kind, milliseconds: u64) -> [Spent; 2] {

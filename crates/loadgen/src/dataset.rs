@@ -1,7 +1,7 @@
-//! The objects that a load works on: their names, their sizes, and the order of choosing them.
+//! The objects that a load works on: their names, their sizes, and how they are chosen.
 //!
-//! Everything is a function of the seed and the object's number, so nothing is kept in memory,
-//! however many objects there are. What a script or a list names is looked up there.
+//! Everything is a function of the seed and the object's number, so memory does not grow with the
+//! number of objects. Names from a script or a list are looked up there.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ pub use chooser::KeyChooser;
 use paths::SealedPaths;
 pub use paths::{Stored, longest_sealed, sealed_bytes};
 
-/// One object of a dataset, as one of its writes made it.
+/// One object of a dataset, in one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Object {
-    /// Its number: name and size follow from it.
+    /// Number of the object, which determines name and size.
     pub(crate) index: u64,
-    /// Which of its writes.
+    /// Number of the write that created this version.
     pub(crate) version: u64,
 }
 
@@ -34,32 +34,32 @@ pub(crate) struct Object {
 pub struct Dataset {
     spec: DatasetSpec,
     seed: u64,
-    /// Stands for both prefixes; reckoned once, as it is asked for with every request.
+    /// Hash of both prefixes; computed once, because each request needs it.
     prefix_hash: u64,
-    /// Where an audit says which objects there must be.
+    /// The audit, which knows the objects that must exist.
     audit: Option<Arc<Audit>>,
     names: Names,
-    /// Where paths are encrypted, what keys are stored as.
+    /// Maps keys to their encrypted form, if paths are encrypted.
     paths: Option<Arc<SealedPaths>>,
-    /// Whether keys of a script are written as names of files, which hold no slash.
+    /// Whether a script's keys are written as file names, which contain no slash.
     is_flat: bool,
 }
 
-/// What objects are called, and how large they are.
+/// Where names and sizes of objects come from.
 #[derive(Debug, Clone)]
 enum Names {
-    /// By their numbers; sizes follow a law.
+    /// Names from numbers; sizes from a distribution.
     Numbered,
-    /// Likewise, behind a shard.
+    /// As `Numbered`, with a shard before the number.
     Sharded(Shards),
-    /// As a script says, of each version.
+    /// Names and sizes from a script, for each version.
     Scripted(Arc<Script>),
-    /// As others called them who wrote them.
+    /// Names and sizes from a list of objects that others wrote.
     Listed(Arc<ObjectList>),
 }
 
 impl Dataset {
-    /// Makes the dataset of a trial.
+    /// Creates the dataset of a trial.
     #[must_use]
     pub fn new(trial: &Trial) -> Self {
         let spec = trial.dataset.clone();
@@ -78,13 +78,13 @@ impl Dataset {
         }
     }
 
-    /// Returns what the trial says of the dataset.
+    /// Returns the trial's description of the dataset.
     #[must_use]
     pub fn spec(&self) -> &DatasetSpec {
         &self.spec
     }
 
-    /// Returns the number of the bucket in which an object lives.
+    /// Returns the number of the bucket that contains an object.
     #[inline]
     #[must_use]
     pub fn bucket_of(&self, index: u64) -> u64 {
@@ -128,7 +128,7 @@ impl Dataset {
         }
     }
 
-    /// Kept out of the hot loop of plain datasets.
+    /// A separate function, so that the hot loop of plain datasets stays small.
     #[inline(never)]
     fn write_sealed_key(&self, paths: &SealedPaths, index: u64, out: &mut Vec<u8>) {
         let Names::Scripted(script) = &self.names else {
@@ -153,7 +153,8 @@ impl Dataset {
         self.spec.bucket(bucket)
     }
 
-    /// Returns the number of the object that a key names, if it is one of this dataset's form.
+    /// Returns the number of the object that has this key, if the key has the form of this
+    /// dataset's keys.
     #[must_use]
     pub fn index_of(&self, key: &str) -> Option<u64> {
         let key = self.listed_key(key)?;
@@ -165,7 +166,7 @@ impl Dataset {
                 behind.strip_prefix(&shards.tail)?
             }
             Names::Scripted(script) => return script.subjects.with_key(&key).next(),
-            // None of them is ever taken for one of ours.
+            // Objects that others wrote are never taken for ours.
             Names::Listed(_) => return None,
         };
         let index = numbered(own)?;
@@ -177,13 +178,13 @@ impl Dataset {
         Some(index)
     }
 
-    /// Tells whether keys are a prefix and a number.
+    /// Returns whether keys consist of a prefix and a number.
     pub(crate) fn is_numbered(&self) -> bool {
         matches!(self.names, Names::Numbered) && self.paths.is_none()
     }
 
-    /// Tells whether a key is that of an object of this dataset, in this bucket; objects are numbered
-    /// to below `objects`, and as `beyond` says.
+    /// Returns whether a key in this bucket belongs to an object of this dataset: its number is
+    /// below `objects` or in a range of `beyond`.
     #[must_use]
     pub(crate) fn holds(&self, bucket: &str, key: &str, beyond: &[(u64, u64)]) -> bool {
         let is_here = |index: u64| {
@@ -195,7 +196,7 @@ impl Dataset {
             Names::Numbered | Names::Sharded(_) | Names::Listed(_) => {
                 self.index_of(key).is_some_and(is_here)
             }
-            // The same key may lie in several places.
+            // The same key may exist in several places.
             Names::Scripted(script) => {
                 let key = self.listed_key(key);
                 key.is_some_and(|key| script.subjects.with_key(&key).any(is_here))
@@ -203,7 +204,7 @@ impl Dataset {
         }
     }
 
-    /// Writes keys of a script as names of files from now on: `%2F` stands for a slash.
+    /// From now on, writes keys of a script as file names, with `%2F` for a slash.
     pub(crate) fn flatten(&mut self) {
         self.is_flat = true;
     }
@@ -213,21 +214,21 @@ impl Dataset {
             return Cow::Borrowed(key);
         }
         let (prefix, own) = key.split_at(self.spec.object_prefix.len().min(key.len()));
-        // In this order, so that what stood for a percent sign begins no other one.
+        // In this order, so that a decoded percent sign does not begin another escape.
         Cow::Owned(format!("{prefix}{}", own.replace("%2F", "/").replace("%25", "%")))
     }
 
-    /// Returns the prefix that a listing of a script's asks for, that of all keys included.
+    /// Returns the full prefix of a script's listing, including the prefix of all keys.
     pub(crate) fn listed_prefix(&self, listing: &Listing) -> String {
         let mut prefix = Vec::new();
         self.write_key(u64::from(listing.prefix), &mut prefix);
         String::from_utf8_lossy(&prefix).into_owned()
     }
 
-    /// Begins to count the keys that a listing of a script's returns.
+    /// Starts to check the keys that a script's listing returns.
     ///
     /// # Panics
-    /// When the dataset is of no script, whose listings alone are counted so.
+    /// The dataset does not come from a script.
     pub(crate) fn check_listing(&self, listing: &Listing) -> ListingCheck<'_> {
         let Names::Scripted(script) = &self.names else {
             unreachable!("only a script lists prefixes")
@@ -235,13 +236,13 @@ impl Dataset {
         script.subjects.check_listing(*listing)
     }
 
-    /// Begins to hold the keys of a bucket's listing against the ledgers, in an audit.
+    /// Starts to compare the keys of a bucket's listing with the ledgers, in an audit.
     pub(crate) fn audit_listing(&self, bucket: u64) -> Option<ListedKeys<'_>> {
         let audit = self.audit.as_ref()?;
         Some(ListedKeys { audit, dataset: self, bucket, keys: 0 })
     }
 
-    /// Returns the number of the write that made a version, for people.
+    /// Returns the number of the write that created a version, for messages.
     pub(crate) fn write_of(&self, version: u64) -> u64 {
         match &self.names {
             Names::Scripted(_) => script::write_of(version),
@@ -249,7 +250,8 @@ impl Dataset {
         }
     }
 
-    /// Returns where an object lies, for people, and how long it is in a version: at most, where that is not known.
+    /// Returns where an object lies, for messages, and its length in a version; an upper bound if
+    /// the exact length is unknown.
     pub(crate) fn place_of(&self, index: u64, version: u64) -> Place {
         let mut key = Vec::new();
         self.write_key(index, &mut key);
@@ -260,8 +262,8 @@ impl Dataset {
         Place { bucket: self.bucket(self.bucket_of(index)), key, size_bytes }
     }
 
-    /// Returns the key that a name in a listing stands for; `None` where names are encrypted, and
-    /// this is none that we have made.
+    /// Returns the key of a listed name; `None` if names are encrypted and this one does not
+    /// decrypt.
     pub(crate) fn listed_key<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
         let name = self.unflattened(name);
         match &self.paths {
@@ -270,20 +272,20 @@ impl Dataset {
         }
     }
 
-    /// Returns a number that stands for bucket and key in payloads.
+    /// Returns a hash of bucket and key for payloads.
     #[inline]
     #[must_use]
     pub fn key_hash(&self, index: u64) -> u64 {
         mix64(self.prefix_hash ^ mix64(index))
     }
 
-    /// Returns an object in the version that the trial writes, and expects to read.
+    /// Returns an object in the version that the trial writes and expects to read.
     #[inline]
     pub(crate) fn object(&self, index: u64) -> Object {
         Object { index, version: self.spec.version }
     }
 
-    /// Returns what the payload of an object is made by.
+    /// Returns the parameters of an object's payload.
     #[inline]
     pub(crate) fn id(&self, object: Object) -> ObjectId {
         let id = ObjectId::new(self.key_hash(object.index), object.version, self.length(object));
@@ -295,7 +297,7 @@ impl Dataset {
         }
     }
 
-    /// Returns the size of an object, in the version that it has, in bytes.
+    /// Returns the size of an object in its version, in bytes.
     #[inline]
     pub(crate) fn length(&self, object: Object) -> u64 {
         match &self.names {
@@ -305,7 +307,7 @@ impl Dataset {
         }
     }
 
-    /// Returns what is known of an object that others wrote; nothing of one of ours.
+    /// Returns the listed facts of an object that others wrote; `None` for our own objects.
     #[inline]
     pub(crate) fn listed(&self, index: u64) -> Option<Listed> {
         match &self.names {
@@ -314,12 +316,12 @@ impl Dataset {
         }
     }
 
-    /// Tells whether others wrote the objects: their content is not ours to judge by.
+    /// Returns whether others wrote the objects, so that their content cannot be checked.
     pub(crate) fn is_listed(&self) -> bool {
         matches!(self.names, Names::Listed(_))
     }
 
-    /// Returns the size of an object of ours in bytes.
+    /// Returns the size of one of our objects, in bytes.
     #[inline]
     #[must_use]
     pub fn size(&self, index: u64) -> u64 {
@@ -330,7 +332,7 @@ impl Dataset {
     }
 }
 
-/// The keys of one bucket's listing, held against the ledgers as they come.
+/// Compares the keys of one bucket's listing with the ledgers as they arrive.
 #[derive(Debug)]
 pub(crate) struct ListedKeys<'a> {
     audit: &'a Audit,
@@ -350,14 +352,14 @@ impl ListedKeys<'_> {
         }
     }
 
-    /// Returns how many keys there were.
+    /// Returns the number of keys.
     pub(crate) fn end(&self) -> u64 {
         self.audit.note_keys(self.keys);
         self.keys
     }
 }
 
-/// Returns the number that digits are, if they are written without zeroes before it.
+/// Parses a number without leading zeroes.
 fn numbered(digits: &str) -> Option<u64> {
     let is_canonical = digits == "0" || !digits.starts_with('0');
     if !is_canonical || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -366,7 +368,7 @@ fn numbered(digits: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// Appends the shard of an object by its number in its bucket, and what stands behind it.
+/// Appends the shard of an object by its number in its bucket, and the constant text that follows.
 fn write_shard(shards: &Shards, number: u64, out: &mut Vec<u8>) {
     let base = u64::from(shards.base);
     let mut divisor = base.pow(shards.digits.saturating_sub(1));
@@ -377,7 +379,7 @@ fn write_shard(shards: &Shards, number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(shards.tail.as_bytes());
 }
 
-/// Writes a key of a script, as a name of a file if that is wanted.
+/// Writes a key of a script, as a file name if `is_flat`.
 fn write_scripted(key: &str, is_flat: bool, out: &mut Vec<u8>) {
     if is_flat {
         write_flat(key.as_bytes(), out);
@@ -396,14 +398,14 @@ fn write_flat(key: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns how long a key is as the name of a file.
+/// Returns the length of a key as a file name.
 fn flat_bytes(key: &str) -> usize {
     let mut flat = Vec::with_capacity(key.len());
     write_flat(key.as_bytes(), &mut flat);
     flat.len()
 }
 
-/// Hashes the prefixes by FNV-1a (Fowler, Noll, Vo); the object's number tells the rest apart.
+/// Hashes the prefixes by FNV-1a (Fowler, Noll, Vo). The object's number is mixed in separately.
 fn prefix_hash(spec: &DatasetSpec) -> u64 {
     let bytes = spec.bucket_prefix.bytes().chain([0]).chain(spec.object_prefix.bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -412,7 +414,7 @@ fn prefix_hash(spec: &DatasetSpec) -> u64 {
 }
 
 impl SizeLaw {
-    /// Returns the size that 64 random bits stand for.
+    /// Returns the size for 64 random bits.
     #[must_use]
     fn draw(&self, bits: u64) -> u64 {
         match self {
@@ -421,7 +423,7 @@ impl SizeLaw {
                 min + ((u128::from(bits) * u128::from(max - min + 1)) >> 64) as u64
             }
             Self::Lognormal { median, sigma, min, max } => {
-                // Box and Muller's transform gives a normal deviate.
+                // The Box-Muller transform yields a normal deviate.
                 let radius = (-2.0 * (1.0 - unit(bits)).ln()).sqrt();
                 let deviate = radius * (std::f64::consts::TAU * unit(mix64(bits))).cos();
                 let size = (median.ln() + sigma * deviate).exp();
@@ -442,7 +444,7 @@ impl SizeLaw {
         }
     }
 
-    /// Returns the smallest size that can come.
+    /// Returns the smallest possible size, in bytes.
     #[must_use]
     pub(crate) fn min(&self) -> u64 {
         match self {
@@ -456,7 +458,7 @@ impl SizeLaw {
         }
     }
 
-    /// Returns the largest size that can come.
+    /// Returns the largest possible size, in bytes.
     #[must_use]
     pub fn max(&self) -> u64 {
         match self {
@@ -470,7 +472,7 @@ impl SizeLaw {
         }
     }
 
-    /// Returns the mistakes in the law, for the trial's check.
+    /// Returns the mistakes in the distribution, for the check of the trial.
     pub(crate) fn mistakes(&self) -> Vec<String> {
         match self {
             Self::Fixed { .. } => Vec::new(),
@@ -497,17 +499,17 @@ impl DatasetSpec {
     #[must_use]
     pub fn bucket(&self, bucket: u64) -> String {
         if self.existing.is_some() {
-            // Others gave it its name, which may end in a dash.
+            // A bucket of others keeps its exact name, which may end in a dash.
             return self.bucket_prefix.clone();
         }
         bucket_name(&self.bucket_prefix, self.buckets, bucket)
     }
 }
 
-/// Returns the name of a bucket of a dataset that has so many.
+/// Returns the name of a bucket in a dataset with this many buckets.
 ///
 /// # Panics
-/// Never: names are text.
+/// Never: names are valid UTF-8.
 #[must_use]
 pub fn bucket_name(prefix: &str, buckets: u64, bucket: u64) -> String {
     let mut name = Vec::new();
@@ -515,7 +517,7 @@ pub fn bucket_name(prefix: &str, buckets: u64, bucket: u64) -> String {
     String::from_utf8(name).expect("a prefix and digits are text")
 }
 
-/// Appends the name of a bucket. An only bucket has no number.
+/// Appends the name of a bucket. A single bucket has no number.
 #[inline]
 fn write_bucket_name(prefix: &str, buckets: u64, bucket: u64, out: &mut Vec<u8>) {
     if buckets == 1 {
@@ -585,7 +587,7 @@ mod tests {
             (0..9000).step_by(3).map(|index| key(index)[..5].to_owned()).collect();
         assert_eq!(shards.len(), 256);
         assert!((0..9000).all(|index| dataset.index_of(&key(index)) == Some(index)));
-        // Others' keys are not ours, however alike.
+        // Keys of others do not match, however similar.
         for other in ["o-0/0", "o-01/0", "o-00/00", "o-00/", "o-0ü/0", "o-00-0", "o-000"] {
             assert_eq!(dataset.index_of(other), None, "{other}");
         }

@@ -1,4 +1,4 @@
-//! What a driver is: the seam between the load and a kind of target.
+//! The driver interface: everything that the load needs from a kind of target.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -20,91 +20,94 @@ use crate::transport::page_cache::Cached;
 use crate::transport::raw::{RawAnswer, RawRequest};
 use crate::trial::Trial;
 
-/// Why a driver refuses to send a raw HTTP request.
+/// Why a driver rejects a raw HTTP request.
 const NO_HTTP: &str = "this driver does not speak HTTP";
 
-/// What reaches one kind of target. One value serves a whole trial and is shared by its load threads.
-/// Each load thread has a [`Thread`] and makes its clients with it; each [`Client`] is one of those
-/// that the load asks for.
+/// The connection to one kind of target. One value serves a whole trial and is shared by its load
+/// threads. Each load thread has a [`Thread`] and creates its clients with it; each [`Client`] is
+/// one client of the load.
 pub(crate) trait Driver: Send + Sync + Sized + 'static {
-    /// The name in campaigns.
+    /// Name in campaigns.
     const NAME: &'static str;
-    /// One line for people.
+    /// One line for users.
     const SUMMARY: &'static str;
-    /// What it can do. The conformance suite tries each of them.
+    /// Supported operations. The conformance suite tries each of them.
     const OPERATIONS: &'static [Operation];
-    /// Its own keys of a target.
+    /// The driver's own keys of a target.
     const SETTINGS: &'static [Setting];
-    /// What else is true of it.
+    /// Other facts about the driver.
     const FACTS: Facts = Facts::PLAIN;
     /// Whether its clients can encrypt objects.
     const ENCRYPTS: bool = false;
-    /// Whether its time is not the host's: what the host does to a sleeper then says nothing.
+    /// Whether its time is virtual. The jitter of the host then has no meaning.
     const ON_VIRTUAL_CLOCK: bool = false;
-    /// What one load thread has.
+    /// State of one load thread.
     type Thread: Thread;
     /// One client.
     type Client: Client;
 
-    /// Returns the mistakes in the trial that only this driver sees: settings, connection limits.
+    /// Returns the mistakes in the trial that only this driver can find: settings, connection
+    /// limits.
     fn check(trial: &Trial) -> Vec<String>;
 
-    /// Returns what a target lacks on this host beside its settings, such as keys, without a
+    /// Returns what a target lacks on this host beside its settings, such as keys. Opens no
     /// connection.
     fn absent(_settings: &Map<String, Value>) -> Option<Error> {
         None
     }
 
-    /// Readies what all clients share: resolves names and secrets, logs in. It may block.
+    /// Prepares the state that all clients share: resolves names and secrets, logs in. It may
+    /// block.
     ///
     /// # Errors
-    /// The target or the credentials are not as they should be.
+    /// The target is not in the required state, or the credentials are invalid.
     fn open(trial: &Trial) -> Result<Self, Error>;
 
-    /// Tells whether a request blocks its thread. If so, each client gets a thread of its own.
+    /// Returns whether a request blocks its thread. If so, each client gets its own thread.
     fn is_blocking(&self) -> bool {
         false
     }
 
-    /// Returns what the trial's places lie on, a device or a file system, where the same name may
-    /// lead to another one later.
+    /// Returns the device or file system that holds the trial's places. Later, the same names may
+    /// lead to another one.
     fn volume(&self) -> Option<&str> {
         None
     }
 
-    /// Looks how much of the dataset is in this host's page cache; `None` where that cannot be seen,
-    /// or where requests pass it by.
+    /// Samples how much of the dataset is in this host's page cache; `None` if that cannot be
+    /// observed, or if requests bypass the cache.
     fn look_at_page_cache(&self) -> Option<Cached> {
         None
     }
 
-    /// Makes what one load thread has, on that thread. Its reactor decides what the thread waits at.
+    /// Creates the state of one load thread, on that thread. Its reactor determines what the thread
+    /// waits for.
     ///
     /// # Errors
     /// The kernel gave no descriptor.
     fn thread(self: &Arc<Self>) -> Result<Self::Thread, Error>;
 
-    /// Makes client number `index` (over all load threads) for the thread that calls.
+    /// Creates client number `index` (over all load threads) for the calling thread.
     ///
     /// # Errors
     /// The kernel gave no descriptor or memory.
     fn client(self: &Arc<Self>, thread: &Self::Thread, index: u32) -> Result<Self::Client, Error>;
 
-    /// Returns the log-ins that followed the first, with which the driver opened.
+    /// Returns the log-ins after the first, which opened the driver.
     fn log_ins(&self) -> LogIns {
         LogIns::default()
     }
 
-    /// Returns what the host did not let the driver use, as name and reason, and how the driver did
-    /// its work where it has several ways, for the record.
+    /// Returns features for the record, as name and value: those that the host refused, with the
+    /// reason, and the method used where the driver has several.
     fn features(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 }
 
-/// What one load thread has: its reactor, and what its clients share without a lock.
+/// State of one load thread: its reactor, and what its clients share without a lock.
 pub(crate) trait Thread: 'static {
-    /// Returns what the thread runs on.
+    /// Returns the reactor of the thread.
     fn reactor(&self) -> &Rc<Reactor>;
 }
 
@@ -115,55 +118,54 @@ impl Thread for Rc<Reactor> {
     }
 }
 
-/// One client of a driver: it has at most one request in flight, though perhaps several parts of it.
+/// One client of a driver. It has at most one request in flight, but possibly several parts of it.
 pub(crate) trait Client: 'static {
-    /// Does one request. What the target does wrong is in the completion's outcome.
+    /// Executes one request. A failure of the target is in the completion's outcome.
     fn execute(&mut self, request: &Request) -> impl Future<Output = Completion>;
 
-    /// Looks how a bucket stands to the trial before any is made, so that those that are not there
-    /// can be told of first.
+    /// Inspects a bucket before any is created, so that absent ones can be reported first.
     ///
     /// # Errors
-    /// The bucket may not be written to.
+    /// The trial may not write to the bucket.
     async fn look_at_bucket(&mut self, _bucket: &str) -> Result<Standing, Error> {
         Ok(Standing::Unseen)
     }
 
-    /// Tells whether a bucket that the load is to make is not there. Changes nothing: unlike
-    /// [`Client::look_at_bucket`] it claims no foreign one.
+    /// Returns whether a bucket that the load will create is absent. Changes nothing: unlike
+    /// [`Client::look_at_bucket`], it does not claim a foreign bucket.
     ///
     /// # Errors
-    /// The target did not answer as it must.
+    /// The target did not answer as expected.
     async fn is_bucket_absent(&mut self, _bucket: &str) -> Result<bool, Error> {
         Ok(false)
     }
 
-    /// Makes sure that a bucket is there and may be written to, and marks it if it made it.
+    /// Makes sure that a bucket exists and may be written to. Creates and marks it if it is absent.
     ///
     /// # Errors
-    /// The bucket is foreign (not marked) and `allow_foreign` is not set, or cannot be made.
+    /// The bucket is foreign (not marked) and `allow_foreign` is not set, or it cannot be created.
     async fn ready_bucket(
         &mut self,
         bucket: &str,
         allow_foreign: bool,
     ) -> Result<BucketState, Error>;
 
-    /// Deletes what the run may have written in a bucket, then the mark and the bucket, if the
-    /// bucket carries our mark and nothing else is in it.
+    /// Deletes the objects that the run may have written to a bucket. If the bucket carries our
+    /// mark and is otherwise empty, also deletes the mark and the bucket.
     ///
     /// # Errors
     /// The bucket cannot be listed.
     async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error>;
 
-    /// Sends one HTTP request unchanged, outside of any load; a failure is part of the answer.
+    /// Sends one HTTP request unchanged, outside of any load. A failure is part of the answer.
     ///
     /// # Errors
-    /// The request cannot be sent, or the driver does not speak HTTP.
+    /// The request cannot be sent, or the driver does not use HTTP.
     async fn ask_raw(&mut self, _request: &RawRequest) -> Result<RawAnswer, String> {
         Err(NO_HTTP.to_owned())
     }
 
-    /// Returns the head of such a request, which others send.
+    /// Returns the head of such a request, for callers that send it themselves.
     ///
     /// # Errors
     /// As `ask_raw`.
@@ -171,8 +173,8 @@ pub(crate) trait Client: 'static {
         Err(NO_HTTP.to_owned())
     }
 
-    /// Lists the objects of a place whose keys begin with a prefix, until the lister has enough. It
-    /// changes nothing.
+    /// Lists the objects of a place whose keys begin with a prefix, until the lister has enough.
+    /// Changes nothing.
     ///
     /// # Errors
     /// The place cannot be listed.
@@ -185,59 +187,60 @@ pub(crate) trait Client: 'static {
         unreachable!("planning refuses drivers without `reads_existing`")
     }
 
-    /// Returns how the parts of the last request went, if it went in parts.
+    /// Returns the results of the parts of the last request, if it had parts.
     fn parts(&self) -> &[PartEnd] {
         &[]
     }
 
-    /// Returns the version that the last request read, or that its condition was on, where a driver keeps histories.
+    /// Returns the version that the last request read or had in its condition, if the driver
+    /// supports histories.
     fn version(&self) -> u64 {
         0
     }
 
-    /// Returns which objects the last page of a listing covered, where a driver keeps histories.
+    /// Returns the objects covered by the last page of a listing, if the driver supports histories.
     fn listed(&self) -> &[Listing] {
         &[]
     }
 
-    /// Returns connections opened, bytes sent, bytes received and requests repeated so far.
+    /// Returns the connections opened, bytes sent and received, and requests repeated so far.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
 
-    /// Returns the first text of the last failure, for the record; never a secret.
+    /// Returns the message of the last failure, for the record; it never contains a secret.
     fn last_error(&mut self) -> Option<String> {
         None
     }
 }
 
-/// Log-ins while load was on.
+/// Log-ins during the load.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LogIns {
-    /// How many, also those that failed.
+    /// Number of log-ins, including failed ones.
     #[serde(rename = "log_ins")]
     pub count: u64,
-    /// How long they took.
+    /// Total time of the log-ins, in nanoseconds.
     #[serde(rename = "log_ins_ns")]
     pub took_ns: u64,
 }
 
-/// What a client moved, beside payload.
+/// Traffic of a client.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traffic {
-    /// Connections that it opened.
+    /// Connections opened.
     pub connections_opened: u64,
-    /// Bytes written to them.
+    /// Bytes written to connections.
     pub bytes_sent: u64,
-    /// Bytes read from them.
+    /// Bytes read from connections.
     pub bytes_received: u64,
-    /// Requests sent again because a kept connection had gone stale.
+    /// Requests sent again because a kept connection had been closed.
     pub requests_repeated: u64,
 }
 
 impl Traffic {
-    /// Adds what another client moved.
+    /// Adds the traffic of another client.
     pub(crate) fn add(&mut self, other: Self) {
         self.connections_opened += other.connections_opened;
         self.bytes_sent += other.bytes_sent;

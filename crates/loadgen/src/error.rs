@@ -1,56 +1,56 @@
-//! Errors of ours: what keeps a trial from running. What a target answers under load is an
+//! Errors that keep a trial from running. A target's answer under load is an
 //! [`Outcome`](crate::outcome::Outcome), not an error.
 
 use std::io;
 
 use crate::secrecy::foreign_text;
 
-/// Separates a message from its hint, and one hint from the next.
+/// Separates a message from its hint, and hints from each other.
 pub(crate) const HINT: &str = "\nhint: ";
 
 /// Why a trial cannot run or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The document is not a trial, or asks for what cannot be; one mistake a line.
+    /// The document is not a valid trial; one mistake per line.
     #[error("{}", .0.join("\n"))]
     Trial(Vec<String>),
-    /// The target, its credentials or its buckets are not as they must be before load starts.
+    /// The target, its credentials or its buckets are not in the state that the load requires.
     #[error("{what}: {came_back}{}", hint_line(.hint))]
     Target {
-        /// What sort of error it is, for programs.
+        /// Kind of the error, for programs.
         kind: Kind,
-        /// What was tried, on what.
+        /// What was tried, and on which resource.
         what: String,
-        /// What came back.
+        /// What the target answered.
         came_back: String,
-        /// What to do.
+        /// What the user can do.
         hint: Option<String>,
-        /// Whether the target said no, so that what was asked of it is known not to be done.
+        /// Whether the target refused, so that the request is known not to be executed.
         is_refusal: bool,
     },
-    /// The machine refused something that the load generator itself needs.
+    /// The host refused something that the load generator itself needs.
     #[error("{what}: {source}")]
     Host {
         /// What was tried.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 macro_rules! kinds {
     ($($kind:ident $word:literal $doc:literal;)*) => {
-        /// What is wrong with a target: unlike an error's words, this stays.
+        /// The kind of a target's error. Unlike the error's text, it is stable.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Kind {
             $(#[doc = $doc] $kind),*
         }
 
         impl Kind {
-            /// The words of all kinds.
+            /// The names of all kinds.
             pub const WORDS: &[&str] = &[$($word),*];
 
-            /// Returns its word, as `loadstone --errors json` prints it.
+            /// Returns the name of the kind, as `loadstone --errors json` prints it.
             #[must_use]
             pub fn word(self) -> &'static str {
                 match self {
@@ -105,10 +105,10 @@ fn hint_line(hint: &Option<String>) -> String {
 }
 
 impl Error {
-    /// Makes the error of a target, whose words are made fit for people.
+    /// Creates the error of a target. Makes the text readable and safe to print.
     pub fn target(what: impl Into<String>, came_back: impl Into<String>) -> Self {
         let came_back = foreign_text(&came_back.into());
-        // A redirect says what to do; an inner error brings its own hint.
+        // A redirect already suggests what to do, and an inner error brings its own hint.
         let (came_back, hint) = match came_back.split_once(HINT) {
             Some((came_back, hint)) => (came_back.to_owned(), Some(hint.to_owned())),
             None => (came_back, None),
@@ -117,12 +117,12 @@ impl Error {
         Self::Target { kind: Kind::Other, what, came_back, hint, is_refusal: false }
     }
 
-    /// Makes the error of a target's file or device that the kernel did not do something with.
+    /// Creates the error of an operation that the kernel failed on a target's file or device.
     pub(crate) fn system(what: impl Into<String>, error: &io::Error) -> Self {
         Self::target(what, error.to_string()).of(Kind::of_system(error))
     }
 
-    /// Says what sort of error of a target it is.
+    /// Sets the kind of a target's error.
     #[must_use]
     pub fn of(mut self, found: Kind) -> Self {
         if let Self::Target { kind, .. } = &mut self {
@@ -131,7 +131,7 @@ impl Error {
         self
     }
 
-    /// Adds what the user can do, to what else it says.
+    /// Adds a hint to those that the error has.
     #[must_use]
     pub fn with_hint(mut self, text: impl Into<String>) -> Self {
         if let Self::Target { hint, .. } = &mut self {
@@ -141,7 +141,7 @@ impl Error {
         self
     }
 
-    /// Returns what went wrong, and what the user can do, as two texts.
+    /// Returns the message and the hint.
     #[must_use]
     pub fn into_parts(self) -> (String, Option<String>) {
         match self {
@@ -150,7 +150,7 @@ impl Error {
         }
     }
 
-    /// Notes whether the target said no, instead of leaving open what became of it.
+    /// Records whether the target refused, rather than leaving the state of the request unknown.
     #[must_use]
     pub(crate) fn refused_if(mut self, is_no: bool) -> Self {
         if let Self::Target { is_refusal, .. } = &mut self {
@@ -159,7 +159,7 @@ impl Error {
         self
     }
 
-    /// Returns what sort of error it is; only that of a target has one.
+    /// Returns the kind of the error; only errors of a target have a specific one.
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::Target { kind, .. } => *kind,

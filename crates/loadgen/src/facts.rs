@@ -1,5 +1,5 @@
-//! What is true of a driver, said once, beside the driver. Planning, checks, calibration and the
-//! reference read it from here, so that no other place knows a driver by its name.
+//! Facts about a driver, stated once, in the driver. Planning, checks, calibration and the
+//! reference read them from here, so that no other code names a driver.
 
 use serde::Serialize;
 
@@ -11,48 +11,48 @@ mod words;
 pub use environment::{Filling, Variable};
 pub use words::{Form, Word};
 
-/// What is true of a driver beside its operations and settings.
+/// Facts about a driver other than its operations and settings.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Facts {
-    /// What holds objects is called: a bucket, a container, a namespace.
+    /// What the driver calls a place: a bucket, a container, a namespace.
     pub place: &'static str,
-    /// Which settings say where the target is.
+    /// The settings that locate the target.
     pub address: Address,
-    /// Whether each client has a connection of its own to the target.
+    /// Whether each client has its own connection to the target.
     pub connects: bool,
-    /// The protocol whose questions a card asks; empty where there are none.
+    /// The protocol that a card asks about; empty if there is none.
     pub protocol: &'static str,
-    /// Whether objects stay when they are written. Of a target that keeps nothing, whatever is asked
-    /// for is there, nothing has to be prepared, and nothing stays.
+    /// Whether the target keeps objects. On a target that keeps nothing, every requested object
+    /// exists, nothing has to be prepared, and nothing remains.
     pub keeps: bool,
-    /// Whether its objects have keys, whose paths clients can encrypt.
+    /// Whether objects have keys, whose paths clients can encrypt.
     pub encrypts_paths: bool,
-    /// Whether it can list and read objects that others wrote.
+    /// Whether the driver can list and read objects that others wrote.
     pub reads_existing: bool,
-    /// Whether its place is a pool of a Ceph cluster, of which Ceph's own programs can be asked.
+    /// Whether a place is a pool of a Ceph cluster, which Ceph's own programs can query.
     pub is_ceph_pool: bool,
-    /// What one word for a target may look like, for people.
+    /// Examples of the word that names a target on the command line, for users.
     pub words: &'static [&'static str],
-    /// How such a word is read.
+    /// How such a word is parsed.
     #[serde(skip)]
     pub forms: &'static [Form],
-    /// The variables of the environment that fill settings, in groups that go together.
+    /// Environment variables that fill settings, in groups that belong together.
     pub environment: &'static [&'static [Variable]],
-    /// Fills from them what a target does not say.
+    /// Fills settings that a target does not give from those variables.
     #[serde(skip)]
     pub fill: fn(&mut Filling<'_>),
-    /// What the names of buckets may look like.
+    /// Rules for names of buckets.
     pub bucket_names: BucketNames,
-    /// What one request or object may be.
+    /// Limits of requests and objects.
     pub limits: Limits,
-    /// Which answers ask for fewer requests.
+    /// Answers that mean throttling.
     pub throttling: Throttling,
-    /// How the driver is calibrated, if it can be.
+    /// How to calibrate the driver, if that is possible.
     pub calibration: Option<Calibration>,
 }
 
 impl Facts {
-    /// A driver of which nothing special is true; each says what it has beside that.
+    /// The defaults; each driver states what differs.
     pub const PLAIN: Self = Self {
         place: "bucket",
         address: Address { kind: AddressKind::None, settings: &[] },
@@ -73,20 +73,21 @@ impl Facts {
     };
 }
 
-/// The settings that say where a target is, the most telling first.
+/// The settings that locate a target, the most specific first.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Address {
-    /// What stands in them.
+    /// Kind of address.
     pub kind: AddressKind,
-    /// Their names. Two targets are at different places only if they differ in one that both have.
+    /// Names of the settings. Two targets have different addresses only if a setting that both give
+    /// differs.
     pub settings: &'static [&'static str],
 }
 
-/// What kind of place an address is.
+/// Kind of address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AddressKind {
-    /// There is no place.
+    /// No address.
     None,
     /// URLs of servers.
     Urls,
@@ -96,43 +97,43 @@ pub enum AddressKind {
     Name,
 }
 
-/// What the name of a bucket may look like. It begins with a letter or digit.
+/// Rules for names of buckets. A name begins with a letter or digit.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct BucketNames {
-    /// The fewest characters.
+    /// Minimum length in characters.
     pub length_min: usize,
-    /// The most characters.
+    /// Maximum length in characters.
     pub length_max: usize,
-    /// Whether letters may be capitals, and underscores may stand between them.
+    /// Whether capital letters are allowed, and underscores inside the name.
     pub capitals_and_underscores: bool,
 }
 
 impl BucketNames {
-    /// As long as the strictest store allows, so that a campaign can change its target.
+    /// The length limit of the strictest store, so that a campaign can change its target.
     pub const ANY: Self = Self { length_min: 1, length_max: 63, capitals_and_underscores: true };
 }
 
-/// What the target's protocol allows; `None` where it sets no limit that matters.
+/// Limits of the target's protocol; `None` where there is none that matters.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Limits {
-    /// The largest object that one request writes; larger ones are written in parts.
+    /// Largest object in one request, in bytes; larger objects are written in parts.
     pub put_bytes_max: Option<u64>,
-    /// The largest object at all.
+    /// Largest object, in bytes.
     pub object_bytes_max: Option<u64>,
-    /// The smallest part of an object, but for the last.
+    /// Smallest part of an object except the last, in bytes.
     pub part_bytes_min: Option<u64>,
-    /// The most parts of an object.
+    /// Maximum number of parts of an object.
     pub parts_max: Option<u64>,
-    /// The most objects that one `bulk_delete` names.
+    /// Maximum number of objects in one `bulk_delete`.
     pub bulk_keys_max: Option<u32>,
-    /// The longest key of an object, in bytes.
+    /// Longest key of an object, in bytes.
     pub key_bytes_max: Option<usize>,
-    /// The longest name between two slashes of a key, in bytes.
+    /// Longest path segment of a key, in bytes.
     pub name_bytes_max: Option<usize>,
 }
 
 impl Limits {
-    /// No limit.
+    /// No limits.
     pub const NONE: Self = Self {
         put_bytes_max: None,
         object_bytes_max: None,
@@ -144,37 +145,37 @@ impl Limits {
     };
 }
 
-/// The answers that ask for fewer requests.
+/// Answers that mean throttling.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Throttling {
-    /// Those that say so by their status.
+    /// HTTP statuses that mean throttling.
     pub statuses: &'static [u16],
-    /// Codes of errors that say so whatever their status.
+    /// Error codes that mean throttling, with any status.
     pub codes: &'static [&'static str],
 }
 
-/// How the load generator's own limit with a driver is measured.
+/// How to measure the load generator's own ceiling with a driver.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Calibration {
-    /// What stands for the target.
+    /// The stand-in for the target.
     pub stand_in: StandIn,
-    /// The settings that lead there; `{address}` stands for its host and port.
+    /// Settings that lead to the stand-in; `{address}` is replaced by its host and port.
     pub settings: &'static [(&'static str, &'static str)],
-    /// The operations that a calibration tries by default.
+    /// Operations that a calibration tries by default.
     pub usual: &'static [Operation],
-    /// All that can be tried.
+    /// Operations that a calibration can try.
     pub can: &'static [Operation],
-    /// The settings that decide what a request costs the client.
+    /// Settings that affect the client's cost per request.
     pub costs: &'static [&'static str],
 }
 
-/// What stands for a target that does nothing.
+/// The stand-in for a target that does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StandIn {
     /// The driver itself, which does nothing.
     Itself,
-    /// A server that stores nothing, on this host.
+    /// A server on this host that stores nothing.
     Server,
     /// A directory in memory, which keeps each object.
     ObjectsInMemory,

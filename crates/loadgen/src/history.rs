@@ -1,4 +1,5 @@
-//! The history of a trial: each call on an object with its times, as bytes for a file; and what is judged of it.
+//! The history of a trial: encodes each call on an object with its times for a file, and judges
+//! such files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,19 +17,20 @@ use crate::outcome::{Completion, Outcome};
 use crate::requests::{Request, Subject};
 use crate::trial::Trial;
 
-/// Calls that are held at once while a history is judged: 400 MB.
+/// Maximum number of calls in memory while a history is judged: 400 MB.
 const CALLS_MAX: usize = 8 << 20;
-/// Buckets up to which listings are judged: each page goes through the objects of all of them.
+/// Maximum number of buckets for which listings are judged: each page scans the objects of all
+/// buckets.
 const BUCKETS_MAX: u64 = 64;
-/// Findings that are kept whole.
+/// Maximum number of findings kept in full.
 const FINDINGS_MAX: usize = 10_000;
 
 fn spread_of(Quantiles { p50, p99, max }: Quantiles) -> Spread {
     Spread { p50, p99, max }
 }
 
-/// Returns what a request did to an object, as its history has it, and whether an answer says so. `version` is
-/// the one that it read, or that its condition was on.
+/// Returns what a request did to an object, as a call of the history, and whether an answer
+/// confirms that. `version` is the one that it read or had in its condition.
 fn action_of(request: &Request, outcome: Outcome, version: u64) -> Option<(Action, bool)> {
     let Subject::Object(object) = request.subject else { return None };
     let is_ok = outcome.is_ok();
@@ -36,9 +38,10 @@ fn action_of(request: &Request, outcome: Outcome, version: u64) -> Option<(Actio
     let swap = |expected, value| Some((Action::Swap { expected, value }, true));
     match request.operation {
         Operation::Get if is_ok => Some((Action::Read(version), true)),
-        // Of a delete, it says that nothing was there to delete.
+        // For a delete, this means that there was nothing to delete.
         Operation::Get | Operation::Delete if is_absent => Some((Action::Read(ABSENT), true)),
-        // Of a read that failed, its bytes may still say something; that few came may be the connection's fault.
+        // Wrong bytes of a failed read may still be evidence; a short answer may be the fault of
+        // the connection.
         Operation::Get => outcome
             .damage()
             .filter(|damage| *damage != Damage::Short)
@@ -68,8 +71,8 @@ fn action_of(request: &Request, outcome: Outcome, version: u64) -> Option<(Actio
     }
 }
 
-/// Appends a request to a history, with the version that it read or that its condition was on. Times there are
-/// nanoseconds since 1970: the monotonic ones plus an offset.
+/// Appends a request to a history, with the version that it read or had in its condition. Times in
+/// the history are nanoseconds since 1970: monotonic times plus an offset.
 pub(crate) fn note(
     request: &Request,
     completion: &Completion,
@@ -88,7 +91,7 @@ pub(crate) fn note(
     loadstone_history::Call { key, client, action, called_ns, answered_ns }.encode(out);
 }
 
-/// Appends what a page of a listing showed to a history, and when it was asked for.
+/// Appends what a page of a listing showed, and when it was requested, to a history.
 pub(crate) fn note_listed(
     listed: &[Listing],
     completion: &Completion,
@@ -102,8 +105,9 @@ pub(crate) fn note_listed(
     listed.iter().for_each(|part| part.encode(client, called_ns, answered_ns, out));
 }
 
-/// Returns which objects a page of a bucket's listing covers, and shows: those behind the last key of the page
-/// before it, up to its own last one if another page follows. Nothing where that cannot be told from the keys.
+/// Returns the objects that a page of a bucket's listing covers, and those that it shows. It covers
+/// the keys after the last key of the previous page, up to its own last key if another page
+/// follows. Returns `None` if the keys do not allow that conclusion.
 pub(crate) fn listed_of(
     dataset: &Dataset,
     bucket: u64,
@@ -135,11 +139,11 @@ pub(crate) fn listed_of(
         }
         next = if Some(index) == end { None } else { number_after(index, objects) };
     }
-    // What is left is not in the order of keys.
+    // Keys that are left over are out of order.
     shown.next().is_none().then(|| parts.into_values().collect())
 }
 
-/// Returns the number below `end` whose digits come next in the order of texts.
+/// Returns the next number below `end` in the lexicographic order of decimal digits.
 fn number_after(mut number: u64, end: u64) -> Option<u64> {
     if number > 0 && number.checked_mul(10).is_some_and(|longer| longer < end) {
         return Some(number * 10);
@@ -153,8 +157,9 @@ fn number_after(mut number: u64, end: u64) -> Option<u64> {
     Some(number + 1)
 }
 
-/// Returns calls of a host by another clock, from which its own differs by an offset that is known to this bound:
-/// each is taken to have begun so much earlier and ended so much later. `None`: they are no calls.
+/// Converts calls of a host to another clock, given the offset of its own clock and the maximum
+/// error of that offset. Each call is taken to have begun earlier and ended later by that error.
+/// Returns `None` if the bytes are not calls.
 #[must_use]
 pub fn on_clock(calls: &[u8], offset_ns: i64, bound_ns: u64) -> Option<Vec<u8>> {
     let mut out = calls.to_vec();
@@ -340,13 +345,13 @@ mod tests {
             all.sort_unstable();
             Some(all)
         };
-        // Even numbers: 0, 10, 12, 14, 16, 18, 2, 20, 22, 24, 4, 6, 8.
+        // Even numbers in lexicographic order: 0, 10, 12, 14, 16, 18, 2, 20, 22, 24, 4, 6, 8.
         let first = ["o0", "o12", "o18", "o2"];
         assert_eq!(covered(0, None, &first, false), shown(&[0, 12, 18, 2], &[10, 14, 16]));
         let second = ["o20", "o24", "o4", "o6", "o8"];
         assert_eq!(covered(0, Some("o2"), &second, true), shown(&[20, 24, 4, 6, 8], &[22]));
         assert_eq!(covered(0, Some("o8"), &[], true), Some(Vec::new()));
-        // Out of order, and a page that ends at a key of others.
+        // Keys out of order, and a page that ends at a foreign key.
         assert_eq!(covered(0, None, &["o2", "o10"], true), None);
         assert_eq!(covered(0, None, &["o2", "other"], false), None);
     }

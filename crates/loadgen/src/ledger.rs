@@ -1,23 +1,24 @@
-//! The ledger of a trial: what became of each object, as far as the target has acknowledged it.
+//! The ledger of a trial: the state of each object, as far as the target has acknowledged it.
 //!
-//! Requests are functions of the seed and a ticket's number, so two bits an object are enough on disk, and in
-//! memory one and a little for what is exceptional. They lie in pages of 4,096 objects, which come into being
-//! when an object of theirs is first changed. A load thread sets bits; the collector gives changed pages away as
-//! frames, before the seconds in which they changed.
+//! Requests are functions of the seed and a ticket's number, so two bits per object are enough on
+//! disk. In memory, an object takes one bit, plus some bytes if its state is exceptional. The bits
+//! lie in pages of 4,096 objects, which are allocated when one of their objects is first changed. A
+//! load thread sets bits. The collector emits changed pages as frames, before it emits the seconds
+//! in which they changed.
 //!
 //! | bytes | frame, little-endian |
 //! |---|---|
-//! | 0 | kind: 1 page, 2 page of one byte over and over, 3 page packed by zlib, 4 begin, 5 end |
+//! | 0 | kind: 1 page, 2 page that repeats one byte, 3 page compressed by zlib, 4 begin, 5 end |
 //! | 4–7 | writer: the number of the host's portion |
-//! | 8–15 | page: numbers of objects over 4,096 |
-//! | 16–23 | the page was as in an earlier frame, or untouched, until then: nanoseconds since 1970 |
-//! | 24–31 | and as in this one then |
+//! | 8–15 | page: numbers of objects divided by 4,096 |
+//! | 16–23 | last time of the state in the previous frame (or untouched): nanoseconds since 1970 |
+//! | 24–31 | time of the state in this frame |
 //! | 32–35 | bytes of content |
 //! | 36–39 | CRC-32 of the other 36 and of the content |
 //!
-//! The last frame of a writer and page is the valid one. The run folder's writer puts a begin frame before
-//! each attempt, and an end frame after a trial that finished. Without the end frame, entries that no frame
-//! holds are unknown.
+//! The last frame of a writer and page is the valid one. The writer of the run folder puts a begin
+//! frame before each attempt, and an end frame after a trial that finished. Without the end frame,
+//! entries that are in no frame are unknown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -39,17 +40,18 @@ const PAGE_BYTES: usize = OBJECTS_PER_PAGE as usize / 4;
 const HEADER_BYTES: usize = 40;
 const LEAF_PAGES: usize = 1024;
 
-/// What a trial did to an object.
+/// The state of an object after a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Entry {
     /// No request for the object was recorded.
     Untouched,
-    /// A put was acknowledged, and no delete was asked for after it.
+    /// A put was acknowledged, and no delete was sent after it.
     Written,
     /// A delete was acknowledged.
     Deleted,
-    /// The last request that changes it failed: it may have been done, or not, or be done later.
+    /// The last request that changes it failed: it may or may not have been executed, or may be
+    /// executed later.
     Unknown,
 }
 
@@ -64,7 +66,7 @@ impl Entry {
     }
 }
 
-/// What an operation does to the objects that it is done to, if a ledger is kept of it.
+/// What an operation does to its objects, as far as a ledger records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     Writes,
@@ -72,7 +74,7 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Returns the effect of an operation: those with none here leave all objects as they are.
+    /// Returns the effect of an operation; `None` if it leaves objects as they are.
     pub(crate) fn of(operation: Operation) -> Option<Self> {
         match operation {
             Operation::Put | Operation::MultipartPut => Some(Self::Writes),
@@ -81,7 +83,7 @@ impl Effect {
         }
     }
 
-    /// Returns the other one.
+    /// Returns the opposite effect.
     fn reversed(self) -> Self {
         match self {
             Self::Writes => Self::Deletes,
@@ -89,7 +91,7 @@ impl Effect {
         }
     }
 
-    /// Returns what an object's entry is once it has been acknowledged.
+    /// Returns the entry after this effect was acknowledged.
     fn done(self) -> Entry {
         match self {
             Self::Writes => Entry::Written,
@@ -98,29 +100,30 @@ impl Effect {
     }
 }
 
-/// Returns what an object's entry is after a request that changes it.
+/// Returns the entry of an object after a request that changes it.
 fn entry_after(before: Entry, effect: Effect, is_ok: bool) -> Entry {
     match (effect, is_ok) {
         (effect, true) => effect.done(),
-        // All puts of a trial write the same bytes: whether this one was done makes no difference.
+        // All puts of a trial write the same bytes, so it does not matter whether this one was
+        // executed.
         (Effect::Writes, false) if before == Entry::Written => Entry::Written,
         (_, false) => Entry::Unknown,
     }
 }
 
-/// The ledger of one host's portion of a trial, while it grows.
+/// The ledger of one host's portion of a trial, while the trial runs.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Where objects of the dataset lie, and of a mix those of each stage beyond it.
+    /// Ranges of objects: the dataset, and for a mix the objects beyond it, by stage.
     regions: Vec<Region>,
     pages: Mutex<Vec<Arc<Page>>>,
     writer: u32,
-    /// What most of the trial's requests that change objects do.
+    /// The effect of most requests of the trial that change objects.
     usual: Effect,
     flushed_ns: AtomicU64,
 }
 
-/// A stretch of pages: made leaf by leaf, and page by page, when an object in them is changed.
+/// A range of pages. A leaf or a page is allocated when an object in it is first changed.
 #[derive(Debug)]
 struct Region {
     first_page: u64,
@@ -139,7 +142,7 @@ impl Region {
 }
 
 impl Ledger {
-    /// Makes the ledger of a host's portion, for objects in stretches: the first number and how many.
+    /// Creates the ledger of a host's portion for ranges of objects: first number and count.
     pub(crate) fn new(
         stretches: &[(u64, u64)],
         writer: u32,
@@ -158,7 +161,7 @@ impl Ledger {
         }
     }
 
-    /// Takes note of how a request that changes an object ended.
+    /// Records how a request that changes an object ended.
     pub(crate) fn note(&self, index: u64, effect: Effect, is_ok: bool) {
         let page = self.page(index / OBJECTS_PER_PAGE);
         page.note((index % OBJECTS_PER_PAGE) as u16, effect, is_ok);
@@ -181,7 +184,7 @@ impl Ledger {
     pub(crate) fn take_frames(&self, now_unix_ns: u64) -> Vec<u8> {
         let from_ns = self.flushed_ns.swap(now_unix_ns, Ordering::Relaxed);
         let mut frames = Vec::new();
-        // Load threads wait for this lock only where they make a page.
+        // Load threads wait for this lock only when they allocate a page.
         let count = self.pages.lock().expect("no holder panics").len();
         for place in 0..count {
             let page = Arc::clone(&self.pages.lock().expect("no holder panics")[place]);
@@ -194,7 +197,7 @@ impl Ledger {
     }
 }
 
-/// The kinds of frames.
+/// Kinds of frames.
 mod kind {
     pub(super) const PAGE: u8 = 1;
     pub(super) const FILL: u8 = 2;

@@ -1,9 +1,9 @@
-//! The load generator: a trial document in, intervals and a summary out.
+//! The load generator: takes a trial document, returns intervals and a summary.
 //!
-//! In reading order: [`trial`] is what is asked, [`run`] carries it out, and `run::worker` is the
-//! hot loop. `requests` and `schedule` decide what is asked of the target and when, [`drivers`] ask
-//! it with the parts in `transport`, [`recorder`] counts. `reactor` is what a load thread runs on.
-//! Nothing here knows of Python, campaigns or reports.
+//! In reading order: [`trial`] is the document, [`run`] executes it, and `run::worker` is the hot
+//! loop. `requests` and `schedule` decide what is requested and when, [`drivers`] send the requests
+//! with the parts in `transport`, and [`recorder`] counts. `reactor` is the event loop of a load
+//! thread. Nothing here knows of Python, campaigns or reports.
 
 pub mod dataset;
 pub mod drivers;

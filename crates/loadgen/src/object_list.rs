@@ -1,6 +1,6 @@
-//! Objects that others wrote: the list that a trial draws from.
+//! The list of objects that others wrote, from which a trial chooses.
 //!
-//! The list is a Parquet file. In memory an object takes its key and 24 bytes.
+//! The list is a Parquet file. In memory, an object takes its key plus 24 bytes.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,33 +21,33 @@ use crate::error::Error;
 
 pub(crate) use loadstone_wire::xml::ListedObject;
 
-/// The size of an object whose size the list does not say.
+/// Marks an object whose size the list does not give.
 pub(crate) const UNKNOWN_BYTES: u64 = u64::MAX;
-/// The tag of an object whose `ETag` the list does not say.
+/// Marks an object whose `ETag` the list does not give.
 const UNKNOWN_TAG: u64 = 0;
-/// Rows of a listing that are handed over at once.
+/// Rows of a listing per batch.
 const BATCH_ROWS: usize = 8192;
-/// No store has longer ones.
+/// Maximum length of a key; no store allows longer ones.
 const KEY_BYTES_MAX: usize = 64 << 10;
 const NO_KEY: &str = "a row has no key, or one that is empty, above 64 KiB or has a zero in it";
-/// What is hashed at once.
+/// Bytes hashed per read.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Takes what a client lists, until that is enough.
+/// Collects the objects that a client lists, up to a maximum.
 pub(crate) struct Lister {
     keys: StringBuilder,
     sizes: Int64Builder,
     etags: StringBuilder,
     rows: usize,
     left: u64,
-    /// Whether an object was offered beyond those that are wanted.
+    /// Whether more objects were offered than wanted.
     is_cut: bool,
     stop: Arc<AtomicBool>,
     batches: mpsc::SyncSender<RecordBatch>,
 }
 
 impl Lister {
-    /// Makes one that wants up to so many objects, and hands them over in batches.
+    /// Creates a lister for up to `objects_max` objects, which it hands over in batches.
     pub(crate) fn new(
         objects_max: u64,
         stop: Arc<AtomicBool>,
@@ -65,7 +65,7 @@ impl Lister {
         }
     }
 
-    /// Returns what ends the listing from outside.
+    /// Returns the flag that stops the listing from outside.
     pub(crate) fn stop(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
@@ -84,12 +84,12 @@ impl Lister {
         if self.rows == BATCH_ROWS { self.hand_over() } else { !self.is_stopped() }
     }
 
-    /// Tells whether the listing was stopped.
+    /// Returns whether the listing was stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Hands over the rest; returns whether more was there than was wanted.
+    /// Hands over the rest; returns whether there were more objects than wanted.
     pub(crate) fn finish(mut self) -> bool {
         self.hand_over();
         self.is_cut
@@ -107,44 +107,44 @@ impl Lister {
     }
 }
 
-/// What a list says of one object.
+/// What a list gives for one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) size_bytes: Option<u64>,
-    /// What stands for its `ETag`.
+    /// Hash of its `ETag`.
     pub(crate) tag: Option<u64>,
 }
 
-/// What is true of a list as a whole.
+/// Facts about a list as a whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ListFacts {
-    /// How many objects it has.
+    /// Number of objects.
     pub objects: u64,
-    /// What those have together whose size is known.
+    /// Total size of the objects whose size is known.
     pub bytes: u64,
-    /// The smallest size that is known.
+    /// Smallest known size.
     pub size_bytes_min: u64,
-    /// The largest.
+    /// Largest known size.
     pub size_bytes_max: u64,
-    /// Objects whose size is not known.
+    /// Number of objects whose size is unknown.
     pub without_size: u64,
-    /// Objects with an `ETag`.
+    /// Number of objects with an `ETag`.
     pub with_etag: u64,
 }
 
-/// The objects of a list by their numbers, in the order of the list.
+/// The objects of a list, numbered in the order of the list.
 #[derive(Debug, Default)]
 pub struct ObjectList {
-    /// All keys, one behind the other.
+    /// All keys, concatenated.
     keys: Vec<u8>,
-    /// Where each key ends.
+    /// End of each key.
     ends: Vec<u64>,
     sizes: Vec<u64>,
     tags: Vec<u64>,
 }
 
 impl ObjectList {
-    /// Opens a list, which must be the one with this SHA-256 if one is given.
+    /// Opens a list and checks its SHA-256 if one is given.
     ///
     /// # Errors
     /// The file cannot be read, has another digest, or is not a list of objects.
@@ -206,7 +206,7 @@ impl ObjectList {
         &self.keys[start as usize..self.ends[index] as usize]
     }
 
-    /// Returns all keys in their order.
+    /// Returns all keys in order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len()).map(|index| self.key(index))
     }
@@ -217,7 +217,7 @@ impl ObjectList {
         self.sizes[index as usize]
     }
 
-    /// Returns what else the list says of an object.
+    /// Returns what the list gives for an object.
     pub(crate) fn listed(&self, index: u64) -> Listed {
         let known = |value, unknown| (value != unknown).then_some(value);
         Listed {
@@ -226,12 +226,12 @@ impl ObjectList {
         }
     }
 
-    /// Returns how many objects there are.
+    /// Returns the number of objects.
     pub(crate) fn len(&self) -> u64 {
         self.ends.len() as u64
     }
 
-    /// Returns what is true of the list as a whole.
+    /// Returns facts about the list as a whole.
     #[must_use]
     pub fn facts(&self) -> ListFacts {
         let sizes = || self.sizes.iter().copied().filter(|size| *size != UNKNOWN_BYTES);
@@ -246,19 +246,19 @@ impl ObjectList {
     }
 }
 
-/// Returns a number that stands for an `ETag`, however it is quoted; none for an empty one.
+/// Returns a hash of an `ETag`, however it is quoted; `None` for an empty one.
 pub(crate) fn tag_of(etag: &[u8]) -> Option<u64> {
     let bare = bare_etag(etag);
     (!bare.is_empty()).then(|| crc64nvme(bare).max(1))
 }
 
-/// Returns an `ETag` without the marks of HTTP around it.
+/// Returns an `ETag` without HTTP's quotes and weak prefix.
 pub(crate) fn bare_etag(etag: &[u8]) -> &[u8] {
     let strong = etag.strip_prefix(b"W/").unwrap_or(etag);
     strong.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(strong)
 }
 
-/// Returns the SHA-256 of an open file as hex digits.
+/// Returns the SHA-256 of an open file, in hex.
 fn sha256_of(mut file: &File) -> io::Result<String> {
     let (mut running, mut piece) = (Running::sha256(), vec![0; PIECE_BYTES]);
     loop {

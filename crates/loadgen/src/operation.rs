@@ -1,4 +1,4 @@
-//! The operations: every kind of request that a workload can ask for.
+//! The operations: every kind of request that a workload can contain.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,42 +40,42 @@ pub enum Operation {
     Read,
     /// Write a block at an offset.
     Write,
-    /// Write the next block behind an object's end.
+    /// Write the next block at an object's end.
     Append,
-    /// Write a whole object on the condition that there is none.
+    /// Write a whole object on the condition that it does not exist.
     PutIfAbsent,
-    /// Write a whole object on the condition that nobody else has since.
+    /// Write a whole object on the condition that nobody else has written it since.
     PutIfMatch,
     /// Delete an object on the condition that nobody else has written it since.
     DeleteIfMatch,
-    /// Write an object on the condition that nobody else has since its ETag was asked for, until that
-    /// succeeds.
+    /// Read an object's ETag and write the object on the condition that it is unchanged; repeat
+    /// until that succeeds.
     CompareAndSwap,
-    /// Write an object again, as a new version of it.
+    /// Write a new version of an object.
     VersionedPut,
-    /// Read a version of an object by its id.
+    /// Read a version of an object by its ID.
     GetVersion,
-    /// List one page of the versions of objects, delete markers among them.
+    /// List one page of the versions of objects, including delete markers.
     ListVersions,
-    /// Delete a version of an object that has others.
+    /// Delete one of several versions of an object.
     DeleteVersion,
-    /// Begin an upload in parts.
+    /// Begin a multipart upload.
     CreateUpload,
-    /// Write a part of an upload.
+    /// Send a part of an upload.
     UploadPart,
-    /// Make a part of an upload from an object of the dataset.
+    /// Copy an object of the dataset into a part of an upload.
     UploadPartCopy,
     /// List the parts of an upload.
     ListParts,
-    /// List one page of the uploads that were begun and not ended.
+    /// List one page of the uploads in progress.
     ListUploads,
-    /// Make the object of an upload's parts.
+    /// Complete an upload, which creates its object.
     CompleteUpload,
-    /// Give up an upload and its parts.
+    /// Abort an upload and drop its parts.
     AbortUpload,
-    /// Read a whole object by a signed URL.
+    /// Read a whole object by a presigned URL.
     PresignedGet,
-    /// Write a whole object by a signed URL.
+    /// Write a whole object by a presigned URL.
     PresignedPut,
     /// Lock the newest version of an object for a short time.
     PutRetention,
@@ -83,41 +83,41 @@ pub enum Operation {
     PutLegalHold,
     /// Lift the legal hold on the newest version of an object.
     LiftLegalHold,
-    /// Try to delete a version that is locked.
+    /// Try to delete a locked version.
     DeleteLocked,
 }
 
-/// What the rest of the program needs to know of an operation.
+/// What other code needs to know of an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct OperationInfo {
-    /// Which operation this row describes.
+    /// The operation that this row describes.
     pub operation: Operation,
-    /// Its name everywhere.
+    /// Name in campaigns, records and reports.
     pub name: &'static str,
-    /// One line for people.
+    /// One line for users.
     pub summary: &'static str,
-    /// What one request is for.
+    /// What one request applies to.
     pub scope: Scope,
-    /// What it does to the objects.
+    /// What it does to objects.
     pub effect: Effect,
-    /// Which way payload goes.
+    /// Direction of the payload.
     pub payload: Payload,
-    /// Whether it needs objects that are there already.
+    /// Whether it needs objects that exist.
     pub needs_objects: bool,
-    /// Whether it can be done to objects that others wrote: it changes nothing, and needs to know of an
-    /// object no more than a listing says.
+    /// Whether it can be applied to objects that others wrote: it changes nothing, and needs no
+    /// more information than a listing gives.
     pub reads_existing: bool,
-    /// Whether it may stand in a mix with others.
+    /// Whether a mix with other operations may contain it.
     pub is_mixed: bool,
-    /// How often it can be done to one object, or bucket.
+    /// How often it can be applied to one object or bucket.
     pub repeats: Repeats,
-    /// The options of a trial that it reads.
+    /// Options of a trial that it reads.
     pub options: &'static [&'static str],
-    /// In a mix it is done only to what these have made there.
+    /// In a mix, it applies only to what these operations have created there.
     pub takes_from: &'static [Operation],
 }
 
-/// What one request of an operation is for.
+/// What one request of an operation applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -137,30 +137,30 @@ pub enum Scope {
 pub enum Effect {
     /// Nothing.
     None,
-    /// Makes or deletes a bucket, which holds no objects then.
+    /// Creates or deletes an empty bucket.
     Buckets,
-    /// Writes an object whole, whether or not it is there.
+    /// Writes a whole object, whether or not it exists.
     Puts,
-    /// Writes an object again that is there.
+    /// Writes an existing object again.
     Rewrites,
     /// Writes a block of an object.
     WritesBlock,
     /// Replaces the metadata of an object.
     Describes,
-    /// Makes another object from an object.
+    /// Creates an object from another object.
     Copies,
     /// Deletes objects.
     Deletes,
-    /// Deletes a version of an object that has others.
+    /// Deletes one of several versions of an object.
     Prunes,
-    /// Begins what an object is made of later.
+    /// Starts an upload, from which an object is created later.
     Begins,
 }
 
-/// Which way the payload of an operation goes.
+/// Direction of an operation's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload {
-    /// There is none.
+    /// No payload.
     None,
     /// From the target.
     Read,
@@ -168,22 +168,23 @@ pub enum Payload {
     Written,
 }
 
-/// How often an operation can be done to one object, or bucket.
+/// How often an operation can be applied to one object or bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeats {
     /// Any number of times.
     Always,
-    /// Until the object is full: a trial goes over its objects once, whatever a warm-up has appended.
+    /// Until the object is full. A trial goes over its objects once, whatever a warm-up has
+    /// appended.
     UntilFull,
-    /// Once: what is gone cannot be asked for again, by a warm-up either.
+    /// Once. A deleted object cannot be requested again, so a warm-up is impossible too.
     Never,
 }
 
 macro_rules! operations {
     ($($variant:ident, $name:literal, $summary:literal, $scope:ident, $effect:ident, $payload:ident,
         $needs:literal, $existing:literal, $mixed:literal, $repeats:ident, $options:expr, $takes_from:expr;)*) => {
-        /// Every operation, in the order in which lists show them.
+        /// Every operation, in the order of lists for users.
         pub const OPERATIONS: &[OperationInfo] = &[$(OperationInfo {
             operation: Operation::$variant,
             name: $name,
@@ -201,10 +202,11 @@ macro_rules! operations {
     };
 }
 
-/// Deletes of a mix take what one request has put, so that no other request asks for what may be gone.
+/// In a mix, a delete takes an object that one such request has put, so that no other request asks
+/// for an object that may be gone.
 const PUT_ALONE: [Operation; 2] = [Operation::Put, Operation::PutIfAbsent];
 
-/// Steps of uploads are for the uploads that their mix has begun.
+/// The steps of an upload apply to uploads that their mix has begun.
 const BEGIN: [Operation; 1] = [Operation::CreateUpload];
 const UPLOAD_OPTIONS: [&str; 4] = ["part_bytes", "part_order", "part_pause_ns", "ended_twice"];
 
@@ -288,7 +290,8 @@ operations! {
         Object, Describes, None, true, false, true, Always, [], [];
 }
 
-/// The operations that write an object whole, a bit for each: the hot loop asks after each request.
+/// The operations that write a whole object, one bit for each. A bit mask, because the hot loop
+/// checks it after each request.
 const PUTTING: u64 = {
     let (mut set, mut at) = (0, 0);
     while at < OPERATIONS.len() {
@@ -300,7 +303,7 @@ const PUTTING: u64 = {
     set
 };
 
-/// Joins two lists of operations into one of `N`.
+/// Concatenates two lists of operations into one of length `N`.
 pub(crate) const fn joined<const N: usize>(
     first: &[Operation],
     second: &[Operation],
@@ -315,7 +318,7 @@ pub(crate) const fn joined<const N: usize>(
 }
 
 impl Operation {
-    /// Returns the row of the table that describes this operation.
+    /// Returns the row of the table for this operation.
     #[must_use]
     pub fn info(self) -> &'static OperationInfo {
         &OPERATIONS[self as usize]
@@ -327,27 +330,27 @@ impl Operation {
         self.info().name
     }
 
-    /// Tells whether one request writes a whole object of the dataset.
+    /// Returns whether one request writes a whole object of the dataset.
     #[must_use]
     pub fn puts_object(self) -> bool {
         PUTTING >> (self as u32) & 1 != 0
     }
 
-    /// Tells whether one request deletes one object.
+    /// Returns whether one request deletes one object.
     #[must_use]
     pub fn deletes_object(self) -> bool {
         let OperationInfo { scope, effect, .. } = self.info();
         (*scope, *effect) == (Scope::Object, Effect::Deletes)
     }
 
-    /// Tells whether one request is for one object of the dataset that must be there.
+    /// Returns whether one request applies to one object of the dataset that must exist.
     #[must_use]
     pub fn asks_for_object(self) -> bool {
         let OperationInfo { scope, needs_objects, .. } = self.info();
         *needs_objects && matches!(scope, Scope::Object | Scope::Block) && !self.is_upload_step()
     }
 
-    /// Tells whether it locks objects, so that only buckets that can lock will do.
+    /// Returns whether it locks objects, which needs buckets with object lock.
     #[must_use]
     pub fn locks(self) -> bool {
         matches!(
@@ -356,7 +359,7 @@ impl Operation {
         )
     }
 
-    /// Tells whether it is for an upload that its mix has begun, or begins one.
+    /// Returns whether it begins an upload, or applies to one that its mix has begun.
     #[inline]
     #[must_use]
     pub fn is_upload_step(self) -> bool {
@@ -371,15 +374,15 @@ impl Operation {
         )
     }
 
-    /// Tells whether a request consists of requests for the parts of one object.
+    /// Returns whether a request consists of requests for the parts of one object.
     #[inline]
     #[must_use]
     pub fn is_in_parts(self) -> bool {
         matches!(self, Self::MultipartPut | Self::MultipartGet)
     }
 
-    /// Tells whether objects of the dataset are not the same afterwards. Buckets are another
-    /// matter: a delete looks at the mark at every request.
+    /// Returns whether it changes objects of the dataset. Operations on buckets do not count: a
+    /// delete of a bucket checks the mark with each request.
     #[must_use]
     pub fn changes_objects(self) -> bool {
         !matches!(self.info().effect, Effect::None | Effect::Buckets)

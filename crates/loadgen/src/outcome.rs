@@ -1,4 +1,4 @@
-//! How a request ended: well, or with a failure of a kind that can be counted.
+//! How a request ended: successfully, or with a failure of a kind that can be counted.
 
 use std::borrow::Cow;
 use std::io;
@@ -19,7 +19,7 @@ macro_rules! kinds {
             $(#[doc = $doc] pub(crate) const $constant: Self = Self($number);)*
         }
 
-        /// Every kind that is not an HTTP status: number, name, what it means.
+        /// Every kind that is not an HTTP status: number, name, meaning.
         const KINDS: &[(Outcome, &str, &str)] = &[$((Outcome::$constant, $name, $doc)),*];
     };
 }
@@ -65,26 +65,26 @@ kinds! {
 }
 
 impl Outcome {
-    /// Returns the outcome of an HTTP answer that was not what the request asked for.
+    /// Returns the outcome of an HTTP answer other than the expected one.
     #[must_use]
     pub(crate) fn http(status: u16) -> Self {
         Self(status.max(100))
     }
 
-    /// Tells whether the request did what it was for.
+    /// Returns whether the request succeeded.
     #[inline]
     #[must_use]
     pub(crate) fn is_ok(self) -> bool {
         self == Self::OK
     }
 
-    /// Tells whether the target says that the object is not there.
+    /// Returns whether the target reported that the object does not exist.
     #[must_use]
     pub(crate) fn is_absent(self) -> bool {
         self == Self::NOT_FOUND || self == Self::http(404)
     }
 
-    /// Returns how the bytes of a read are none that any write had left, if they came.
+    /// Returns how the bytes of a read differ from everything that was written, if they do.
     #[must_use]
     pub(crate) fn damage(self) -> Option<Damage> {
         match self {
@@ -97,9 +97,9 @@ impl Outcome {
         }
     }
 
-    /// Tells whether something went wrong with this very request. That an object is not there
-    /// whose put had failed was counted with the put; that a condition does not hold, or that nothing is
-    /// there where others may delete, is an answer.
+    /// Returns whether this request itself failed. An absent object whose put had failed was
+    /// counted with that put. A condition that does not hold, or an absent object where others may
+    /// delete, is a valid answer.
     #[must_use]
     pub(crate) fn is_failure(self) -> bool {
         !matches!(self, Self::OK | Self::UNWRITTEN | Self::LOST_RACE | Self::ABSENT)
@@ -111,7 +111,7 @@ impl Outcome {
         (self.0 >= 100).then_some(self.0)
     }
 
-    /// Returns what sort of error it is where a trial cannot begin for it.
+    /// Returns the kind of error if this outcome keeps a trial from starting.
     #[must_use]
     pub(crate) fn error_kind(self) -> Kind {
         match self {
@@ -136,7 +136,7 @@ impl Outcome {
         }
     }
 
-    /// Tells whether what came back was not what had been written.
+    /// Returns whether the content differs from what was written.
     #[must_use]
     pub(crate) fn is_mismatch(self) -> bool {
         matches!(
@@ -192,7 +192,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the kind of an error of the kernel's.
+    /// Returns the outcome for an error of the kernel.
     #[must_use]
     pub(crate) fn of_io(error: &io::Error) -> Self {
         match error.raw_os_error() {
@@ -220,21 +220,21 @@ impl Outcome {
     }
 }
 
-/// One finished request, as its driver saw it.
+/// One completed request, as its driver observed it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Completion {
-    /// How it ended.
+    /// Outcome of the request.
     pub outcome: Outcome,
-    /// When its first byte was handed to the kernel.
+    /// When its first byte was passed to the kernel.
     pub sent_ns: u64,
-    /// When the first byte of the answer was there; zero where there was none, and in operations
-    /// whose answers are given in one piece, so that the last byte comes with it.
+    /// When the first byte of the answer arrived. Zero if there was no answer. In operations whose
+    /// answer arrives in one piece, the same as the last byte.
     pub first_byte_ns: u64,
-    /// When the last byte of the answer was there.
+    /// When the last byte of the answer arrived.
     pub ended_ns: u64,
-    /// Payload bytes moved, good or not.
+    /// Payload bytes transferred, whether or not the request succeeded.
     pub bytes: u64,
-    /// Objects concerned: one, or the keys of a listing or bulk request.
+    /// Number of objects: one, or the keys of a listing or bulk request.
     pub objects: u32,
     /// Payload bytes whose content was checked.
     pub verified_bytes: u64,
@@ -247,7 +247,8 @@ impl Completion {
         Self { outcome, sent_ns, first_byte_ns, ended_ns, bytes: 0, objects: 1, verified_bytes: 0 }
     }
 
-    /// Returns the completion of what began with an earlier request, and goes on with this one.
+    /// Returns the completion of a request that began with an earlier one and goes on with this
+    /// one.
     #[must_use]
     pub(crate) fn behind(self, earlier: Option<Self>) -> Self {
         let Some(Self { sent_ns, first_byte_ns, bytes, .. }) = earlier else { return self };
@@ -255,12 +256,12 @@ impl Completion {
     }
 }
 
-/// How one part of an object went.
+/// Result of one part of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartEnd {
-    /// From the first byte sent to the last received.
+    /// From the first byte sent to the last one received, in nanoseconds.
     pub service_ns: u64,
-    /// Whether it was as it should be.
+    /// Whether the part succeeded.
     pub is_ok: bool,
 }
 

@@ -1,10 +1,10 @@
-//! What is ours: places are made and marked, refused when they are another's, and swept of exactly
-//! what this run may have written. Written once, over the few things that each driver can do.
+//! Ownership of places: creates and marks places, refuses those of others, and sweeps exactly what
+//! this run may have written. The logic is written once, over the primitives of each driver.
 //!
-//! A *place* is a bucket, a container, a namespace. A place that loadstone makes carries a *mark*
-//! that names the run. In a foreign place a *claim*, which is a mark beside the dataset's keys,
-//! says which run writes there; a place never gets one before a listing has shown that no key of
-//! the dataset is taken.
+//! A *place* is a bucket, a container, a namespace. A place that loadstone creates carries a *mark*
+//! that names the run. In a foreign place, a *claim*, which is a mark beside the dataset's keys,
+//! names the run that writes there. A place gets a claim only after a listing has shown that no key
+//! of the dataset is in use.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
@@ -28,80 +28,82 @@ mod simulation;
 pub use sweep::{Left, LeftKind};
 pub(crate) use sweep::{Swept, sweep};
 
-/// Version of marks.
+/// Version of the mark format.
 const FORMAT: u32 = 1;
-/// A new place may take a moment to be seen by all of a store's servers, and by other hosts.
+/// A new place may take a moment to become visible to all servers of a store, and to other hosts.
 const TRIES: u32 = 10;
 const TRY_AGAIN_NS: u64 = 300_000_000;
-/// Digits of a digest in a mark.
+/// Number of digits of a digest in a mark.
 const DIGITS: usize = 16;
-/// The claim's key, behind the prefix of the dataset's keys.
+/// Key of the claim, after the prefix of the dataset's keys.
 const CLAIM: &str = ".loadstone-claim";
 
-/// What was found, or done, when a bucket was readied.
+/// State of a bucket after it was prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BucketState {
-    /// It was not there; we made and marked it.
+    /// It did not exist; we created and marked it.
     Created,
-    /// It was there and carries our mark.
+    /// It existed and carries our mark.
     Ours,
-    /// It was there without our mark, and the campaign allows it.
+    /// It existed without our mark, and the campaign allows that.
     Foreign,
 }
 
-/// The text that says whose a place is: one line of JSON.
+/// The text that names the owner of a place: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     loadstone: u32,
     pub(crate) run: String,
-    /// Stands for the name of the run's target: two targets may lead to one store.
+    /// Digest of the name of the run's target, because two targets may lead to one store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     target: Option<String>,
-    /// Stands for the name of the place that it marks, so that a copy of it marks no other.
+    /// Digest of the name of the marked place, so that a copy of the mark is invalid in another
+    /// place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     place: Option<String>,
 }
 
 impl Mark {
-    /// Reads a mark; what is none, or one of an unknown version, is not ours.
+    /// Parses a mark; `None` if the text is not a mark, or has an unknown version.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mark: Self = serde_json::from_str(text.trim()).ok()?;
         (mark.loadstone == FORMAT).then_some(mark)
     }
 
-    /// Writes the mark of a place of a run's target.
+    /// Returns the mark of a place of a run's target.
     pub(crate) fn of(run: &str, target: &str, place: &str) -> String {
         let (target, place) = (Some(digest(target)), Some(digest(place)));
         let mark = Self { loadstone: FORMAT, run: run.to_owned(), target, place };
         serde_json::to_string(&mark).expect("a number and texts")
     }
 
-    /// Tells whether it may be what a target of that name has written: older marks name none.
+    /// Returns whether a target with this name may have written it; older marks contain no target.
     pub(crate) fn fits(&self, target: &str) -> bool {
         self.target.as_ref().is_none_or(|found| *found == digest(target))
     }
 
-    /// Tells whether it was written for another place: older marks name none.
+    /// Returns whether it was written for another place; older marks contain no place.
     pub(crate) fn is_copy_in(&self, place: &str) -> bool {
         self.place.as_ref().is_some_and(|found| *found != digest(place))
     }
 }
 
-/// Returns what stands for a name in a mark: a header of Swift holds no more than 256 bytes.
+/// Returns the digest of a name for a mark, which must be short: a header of Swift holds at most
+/// 256 bytes.
 fn digest(name: &str) -> String {
     String::from_utf8_lossy(&hex_of_sha256(&sha256(name.as_bytes()))[..DIGITS]).into_owned()
 }
 
-/// What a trial may take for its own.
+/// What a trial may treat as its own.
 #[derive(Debug)]
 pub(crate) struct Title {
     pub(crate) run: String,
-    /// The target's name.
+    /// Name of the target.
     target: String,
     ownership: Ownership,
     pub(crate) allow_foreign: bool,
     dataset: Dataset,
-    /// Gives the key of the object that a key was derived from: of a copy, of a part.
+    /// Returns the key of the object from which a key is derived: that of a copy or a part.
     plain: fn(&str) -> &str,
     pub(crate) timeout_ns: u64,
 }
@@ -119,24 +121,25 @@ impl Title {
         }
     }
 
-    /// Tells whether a run is this one, or one that the user has named.
+    /// Returns whether a run is this one, or one that the user has named.
     pub(crate) fn is_ours(&self, run: &str) -> bool {
         run == self.run || self.ownership.runs.iter().any(|named| named == run)
     }
 
-    /// Tells whether a place with this mark is this run's on this target, or a named run's.
+    /// Returns whether a place with this mark belongs to this run on this target, or to a named
+    /// run.
     pub(crate) fn takes(&self, mark: &Mark, place: &str) -> bool {
         self.is_ours(&mark.run)
             && !mark.is_copy_in(place)
             && (mark.run != self.run || mark.fits(&self.target))
     }
 
-    /// Returns the mark of a place that this run makes on this target.
+    /// Returns the mark of a place that this run creates on this target.
     pub(crate) fn mark(&self, place: &str) -> String {
         Mark::of(&self.run, &self.target, place)
     }
 
-    /// Says whose a mark is that is not taken.
+    /// Describes the owner of a mark that is not ours.
     fn whose(&self, mark: &Mark, place: &str) -> String {
         if mark.is_copy_in(place) {
             "its mark is a copy of another place's".to_owned()
@@ -147,18 +150,19 @@ impl Title {
         }
     }
 
-    /// Tells whether the run's journal holds a place, so that a bare one is what a kill left.
+    /// Returns whether the run's journal contains a place, so that an unmarked one is the result of
+    /// a kill.
     fn adopts(&self, place: &str) -> bool {
         self.ownership.adopt.iter().any(|name| name == place)
     }
 
-    /// Tells whether a key is one that the dataset puts in this place: an object, or a copy or a
-    /// part of it, of the dataset's numbers or those that its mixes may have put.
+    /// Returns whether the dataset puts this key in this place: an object, or a copy or a part of
+    /// one, with a number of the dataset or one that its mixes may have put.
     pub(crate) fn owns(&self, place: &str, key: &str) -> bool {
         self.dataset.holds(place, (self.plain)(key), &self.ownership.written)
     }
 
-    /// Tells whether a key has the form of the dataset's, whatever its number.
+    /// Returns whether a key has the form of the dataset's keys, with any number.
     pub(crate) fn is_alike(&self, key: &str) -> bool {
         self.dataset.index_of((self.plain)(key)).is_some()
     }
@@ -171,7 +175,7 @@ impl Title {
         format!("{}{CLAIM}", self.prefix())
     }
 
-    /// Returns how many objects may at most be found in one place.
+    /// Returns an upper bound for the number of objects in one place.
     fn objects_max(&self) -> u64 {
         let spec = self.dataset.spec();
         let beyond = self.ownership.written.iter().map(|(first, end)| end - first);
@@ -195,7 +199,7 @@ impl Title {
         page
     }
 
-    /// Adds a key to a page, as ours or as another.
+    /// Adds a key to a page, as ours or as another's.
     pub(crate) fn sort_key(
         &self,
         place: &str,
@@ -215,24 +219,24 @@ impl Title {
     }
 }
 
-/// What a look at a place shows.
+/// State of a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Look {
     Absent,
-    /// It is there, with this text where a mark would be.
+    /// It exists; the text is that of the mark, if there is one.
     There(Option<String>),
 }
 
-/// What came of making a place.
+/// Result of creating a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// It is there now; some stores say so too when it was there before.
+    /// It exists now; some stores also answer this if it existed before.
     New,
-    /// It was there.
+    /// It existed already.
     Exists,
 }
 
-/// What came of removing a place.
+/// Result of removing a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removed {
     Gone,
@@ -240,7 +244,8 @@ pub(crate) enum Removed {
 }
 
 impl Removed {
-    /// Reads what a store that speaks HTTP answered; `None` if it neither did it nor said why not.
+    /// Interprets the answer of an HTTP store; `None` if the place was not removed and the answer
+    /// does not say why.
     pub(crate) fn of(status: u16, is_ok: bool) -> Option<Self> {
         match status {
             404 => Some(Self::Gone),
@@ -250,17 +255,17 @@ impl Removed {
     }
 }
 
-/// Tells whether a store that speaks HTTP said no to the making of a place, and so made none.
+/// Returns whether an HTTP store refused to create a place, so that none was created.
 pub(crate) fn says_no(status: u16) -> bool {
     (400..500).contains(&status) && status != 408
 }
 
-/// Which keys are asked for.
+/// Which keys to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Those that begin like the dataset's.
+    /// Keys with the dataset's prefix.
     Dataset,
-    /// All.
+    /// All keys.
     Everything,
 }
 
@@ -268,112 +273,118 @@ pub(crate) enum Scope {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Page {
     pub(crate) owned: Vec<String>,
-    /// Keys that are neither ours nor the mark.
+    /// Number of keys that are neither ours nor the mark.
     pub(crate) others: u64,
-    /// One of those.
+    /// An example of those keys.
     pub(crate) stranger: Option<String>,
-    /// A key of the form of the dataset's, whatever its number: a mix may come to put it.
+    /// A key with the form of the dataset's keys and any number: a mix may put it later.
     pub(crate) alike: Option<String>,
-    /// What tells this page from others.
+    /// First key, which distinguishes this page from others.
     pub(crate) first: Option<String>,
-    /// Where the next page begins, if there is one.
+    /// Token of the next page, if there is one.
     pub(crate) next: Option<String>,
 }
 
 impl Page {
-    /// Tells whether a first page shows that a place is empty: one that goes on shows nothing yet.
+    /// Returns whether a first page shows that a place is empty; a page that is followed by another
+    /// does not.
     pub(crate) fn shows_empty(&self) -> bool {
         self.owned.is_empty() && self.others == 0 && self.next.is_none()
     }
 }
 
-/// The steps that each driver can take with places. No step decides anything: `ownership` calls them in an
-/// order that leaves others' data alone, and relies on what each of them promises here. `drivers/toy_http.rs`
-/// implements them over HTTP, `drivers/toy.rs` in memory.
+/// The primitives of each driver for places. They make no decisions: `ownership` calls them in an
+/// order that leaves others' data alone, and relies on the guarantees stated here.
+/// `drivers/toy_http.rs` implements them over HTTP, `drivers/toy.rs` in memory.
 ///
-/// Every step returns an error where the target did not answer, or refused it; nothing is taken to be absent
-/// because it could not be looked at.
+/// Every primitive returns an error if the target did not answer or refused. Nothing counts as
+/// absent because it could not be inspected.
 pub(crate) trait Places {
     /// The word for a place in messages: bucket, container, namespace.
     const PLACE: &'static str;
-    /// Returns what the trial may take for its own.
+    /// Returns what the trial may treat as its own.
     fn title(&self) -> Arc<Title>;
-    /// Returns the reactor of the client's thread: waits happen on it, and a stop waits for a pair of steps.
+    /// Returns the reactor of the client's thread: pauses use it, and it delays a stop during a
+    /// pair of steps.
     fn reactor(&self) -> Rc<Reactor>;
-    /// Tells whether a place is there, and which text it has where a mark would be. Changes nothing.
+    /// Returns whether a place exists, and the text of its mark. Changes nothing.
     async fn look(&mut self, place: &str) -> Result<Look, Error>;
-    /// Makes a place without a mark. `Made::Exists` where somebody else made it; `Made::New` also where that
-    /// is not known, as after a retry: the caller lists a new place before it marks it.
+    /// Creates a place without a mark. Returns `Made::Exists` if somebody else created it, and
+    /// `Made::New` also if that is unknown, as after a retry: the caller lists a new place before
+    /// it marks it.
     async fn create(&mut self, place: &str) -> Result<Made, Error>;
-    /// Writes the mark; `false` if the store does not see the place yet. A mark that is there stays, if the
-    /// store has conditional writes.
+    /// Writes the mark; returns `false` if the store does not see the place yet. An existing mark
+    /// is kept, if the store has conditional writes.
     async fn write_mark(&mut self, place: &str, text: &str) -> Result<bool, Error>;
-    /// Deletes the mark and nothing else. Nothing to do where the mark goes with its place.
+    /// Deletes the mark and nothing else. Does nothing if the mark is deleted with its place.
     async fn delete_mark(&mut self, place: &str) -> Result<(), Error>;
-    /// Removes an empty place. **It never deletes what is in a place**: somebody may have put an object there
-    /// after the last listing, so the store must refuse to remove a place that is not empty, in one step, as
-    /// `DeleteBucket` and `rmdir` do; that is `Removed::NotEmpty`. A driver of a store that would delete the
-    /// content with the place must not ask for it: it leaves the place and returns `NotEmpty`.
+    /// Removes an empty place. **It never deletes the content of a place**: somebody may have put
+    /// an object there after the last listing, so the store must refuse to remove a place that is
+    /// not empty, in one step, as `DeleteBucket` and `rmdir` do; the result is then
+    /// `Removed::NotEmpty`. If a store would delete the content with the place, its driver must not
+    /// send the request: it leaves the place and returns `NotEmpty`.
     async fn remove(&mut self, place: &str) -> Result<Removed, Error>;
-    /// Lists one page of a place from `token` on, its keys sorted into ours and others' by [`Title::sort`]; an
-    /// empty page of a place that is not there.
+    /// Lists one page of a place from `token` on, with its keys sorted into ours and others' by
+    /// [`Title::sort`]; returns an empty page if the place does not exist.
     async fn page(&mut self, place: &str, scope: Scope, token: Option<&str>)
     -> Result<Page, Error>;
-    /// Deletes these keys and no others; returns how many are gone. Keys that were not there count.
+    /// Deletes these keys and no others; returns how many of them no longer exist. Keys that did
+    /// not exist count.
     async fn delete(&mut self, place: &str, keys: &[String]) -> Result<u64, Error>;
-    /// Reads a small object, if it is there: a claim, or a mark.
+    /// Reads a small object, if it exists: a claim or a mark.
     async fn read(&mut self, place: &str, key: &str) -> Result<Option<String>, Error>;
-    /// Writes a small object: a claim. An object that is there stays, if the store has conditional writes;
-    /// the caller reads it back to see whose it is.
+    /// Writes a small object: a claim. An existing object is kept, if the store has conditional
+    /// writes; the caller reads the object back to learn whose it is.
     async fn write(&mut self, place: &str, key: &str, text: &str) -> Result<(), Error>;
-    /// Takes note that the trial writes in another's place, in which its claim, of this text, lies
-    /// under this key: what it writes there is to be known from what others write.
+    /// Announces that the trial writes in a foreign place, where its claim has this key and text.
+    /// What it writes there must be distinguishable from what others write.
     async fn write_beside(&mut self, _place: &str, _key: &str, _text: &str) -> Result<(), Error> {
         Ok(())
     }
-    /// Returns those of some keys in a claimed place whose objects are ours, as far as the driver
-    /// can tell.
+    /// Returns those of `keys` in a claimed place whose objects are ours, as far as the driver can
+    /// tell.
     async fn ours_of(&mut self, _place: &str, keys: &[String]) -> Result<Vec<String>, Error> {
         Ok(keys.to_vec())
     }
-    /// Returns a key of the dataset's form that is being uploaded in parts.
+    /// Returns a key of the dataset's form with a multipart upload in progress.
     async fn upload_alike(&mut self, _place: &str) -> Result<Option<String>, Error> {
         Ok(None)
     }
-    /// Removes what listings do not show of ours: uploads that were never completed.
+    /// Removes what we wrote and listings do not show: incomplete uploads.
     async fn sweep_hidden(&mut self, _place: &str) -> Result<(), Error> {
         Ok(())
     }
-    /// Returns why the target keeps what it was asked to delete in a place, where it tells.
+    /// Returns why the target keeps what it was asked to delete in a place, if it tells.
     async fn why_kept(&mut self, _place: &str) -> Option<&'static str> {
         None
     }
-    /// Tells whether a place keeps versions of what was deleted in it, and they are to stay.
+    /// Returns whether a place keeps versions of deleted objects that must not be removed.
     async fn keeps_versions(&mut self, _place: &str) -> bool {
         false
     }
 }
 
-/// How a place stands to a trial.
+/// State of a place with respect to a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Not looked at: the driver looks when it readies the place.
+    /// Not inspected: the driver inspects it when it prepares the place.
     Unseen,
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// It is there, empty and unmarked, and the run's journal says that it was about to make it.
+    /// It exists, is empty and unmarked, and the run was about to create it, according to its
+    /// journal.
     Bare,
     /// It carries the mark of this run or of one that the user named.
     Ours,
-    /// It is another's, may be written beside, and nothing of the dataset's is in it but ours.
+    /// It belongs to another, may be written to, and contains no keys of the dataset except ours.
     Foreign,
 }
 
-/// Looks how a place stands, and refuses one that may not be written to. Changes nothing, except
-/// that it claims the dataset's keys in a foreign place that has none of them.
+/// Inspects a place, and refuses one that may not be written to. Changes nothing, except that it
+/// claims the dataset's keys in a foreign place that contains none of them.
 ///
 /// # Errors
-/// The place is another's, or the target did not answer as it must.
+/// The place belongs to another, or the target did not answer as expected.
 pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Standing, Error> {
     let title = places.title();
     let text = match places.look(place).await? {
@@ -401,16 +412,17 @@ pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Stand
     Ok(Standing::Foreign)
 }
 
-/// Tells whether a place is not there. Unlike [`look`] it claims nothing: load that makes places
-/// writes nothing in those of others.
+/// Returns whether a place is absent. Unlike [`look`], it claims nothing: a load that creates
+/// places writes nothing to those of others.
 ///
 /// # Errors
-/// The target did not answer as it must.
+/// The target did not answer as expected.
 pub(crate) async fn is_absent<P: Places>(places: &mut P, place: &str) -> Result<bool, Error> {
     Ok(places.look(place).await? == Look::Absent)
 }
 
-/// Makes sure that nothing of the dataset's is in a foreign place but what our runs wrote.
+/// Makes sure that a foreign place contains no keys of the dataset except those that our runs
+/// wrote.
 async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<(), Error> {
     let key = title.claim_key();
     let refuse = |found| match found {
@@ -429,7 +441,8 @@ async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<
     loop {
         let begun_ns = places.reactor().now_ns();
         let page = places.page(place, Scope::Dataset, listing.token()).await?;
-        // Not only keys of the dataset: how far its mixes put beyond it shows when they end.
+        // All keys of the dataset's form count: how many objects a mix puts is known only when it
+        // ends.
         if let Some(key) = &page.alike {
             return Err(taken::<P>(place, key));
         }
@@ -443,21 +456,21 @@ async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<
         }
     }
     places.write(place, &key, &title.mark(place)).await?;
-    // Two runs may claim at once where the store knows no conditional writes: the last one has it.
+    // Without conditional writes, two runs may claim at once: the last write wins.
     match refuse(claim_in(places, place, title).await?)? {
         Some(text) => places.write_beside(place, &key, &text).await,
         None => Err(taken::<P>(place, &key)),
     }
 }
 
-/// What stands where a place's claim would be.
+/// What exists under the key of a place's claim.
 enum Claim {
     Absent,
-    /// One of ours, and its text.
+    /// A claim of ours, with its text.
     Ours(String),
-    /// That of a run that the user has not named, or of another target.
+    /// A claim of a run that the user has not named, or of another target.
     Other(Mark),
-    /// An object that is no claim.
+    /// An object that is not a claim.
     Stranger,
 }
 
@@ -498,10 +511,10 @@ fn not_taken<P: Places>(place: &str, mark: &Mark, title: &Title) -> Error {
     ))
 }
 
-/// Returns the mark of a place of ours, to be written again should the place stay.
+/// Returns the mark of a place of ours, to be written again if the place stays.
 ///
 /// # Errors
-/// It carries none of ours.
+/// The place carries none of our marks.
 pub(crate) async fn mark_of<P: Places>(places: &mut P, place: &str) -> Result<String, Error> {
     let what = || format!("delete {} \"{place}\"", P::PLACE);
     match places.look(place).await? {
@@ -517,11 +530,11 @@ pub(crate) async fn mark_of<P: Places>(places: &mut P, place: &str) -> Result<St
     }
 }
 
-/// Makes sure that a place is there and may be written to; makes and marks it where it is not.
-/// What was begun of that is ended before a stop is obeyed.
+/// Makes sure that a place exists and may be written to; creates and marks it if it does not. A
+/// stop takes effect only after a creation in progress is complete.
 ///
 /// # Errors
-/// As [`look`], or the place cannot be made or marked.
+/// As [`look`], or the place cannot be created or marked.
 pub(crate) async fn ready<P: Places>(places: &mut P, place: &str) -> Result<BucketState, Error> {
     match look(places, place).await? {
         Standing::Ours => return Ok(BucketState::Ours),
@@ -542,8 +555,8 @@ pub(crate) async fn ready<P: Places>(places: &mut P, place: &str) -> Result<Buck
     }
 }
 
-/// Marks a place that the store says it made, unless it shows that it was there before. It takes
-/// the pair that its making began, and gives it up where there is nothing to mark.
+/// Marks a place that the store reports as created, unless it turns out to have existed before.
+/// Takes the pair that its creation began, and ends it early if there is nothing to mark.
 pub(crate) async fn mark_new<P: Places>(
     places: &mut P,
     place: &str,
@@ -563,14 +576,14 @@ async fn mark<P: Places>(places: &mut P, place: &str) -> Result<(), Error> {
     let text = title.mark(place);
     for _ in 0..TRIES {
         if places.write_mark(place, &text).await? {
-            // Another run may have come at the same moment; one of the two marks stands.
+            // Another run may have come at the same moment; one of the two marks remains.
             return match places.look(place).await? {
                 Look::There(Some(found)) => match Mark::parse(&found) {
                     Some(mark) if title.takes(&mark, place) => Ok(()),
                     Some(mark) => Err(not_taken::<P>(place, &mark, &title)),
                     None => Err(unmarked::<P>(place)),
                 },
-                // What is not seen yet was written all the same.
+                // The mark was written even if it is not visible yet.
                 _ => Ok(()),
             };
         }

@@ -1,9 +1,9 @@
-//! What objects are filled with: pages that say whose they are and whether they are whole.
+//! The content of objects: pages that identify their object and reveal damage.
 //!
-//! Every 4 KiB of an object is a page of its own. It starts with a header that names the run, the
-//! object, the version and the page, and holds a CRC-32C of the whole page; random bytes follow,
-//! which are a function of what the header says. So any range can be made without what precedes
-//! it, what is read can be checked without a stored copy, and a wrong page tells whose it is.
+//! Every 4 KiB of an object is a separate page. It starts with a header that names the run, the
+//! object, the version and the page, and holds a CRC-32C of the whole page. The rest is random
+//! bytes, which are a function of the header. So any range can be generated without the preceding
+//! data, reads can be checked without a stored copy, and a wrong page reveals where it belongs.
 //!
 //! | bytes | header of a page of 64 bytes and more, little-endian |
 //! |---|---|
@@ -15,22 +15,22 @@
 //! | 40–43 | page number, modulo 2^32 |
 //! | 44–51 | length of the object |
 //! | 52–59 | seed |
-//! | 60–63 | CRC-32C of the page, these four bytes taken as zero |
+//! | 60–63 | CRC-32C of the page, with these four bytes as zero |
 //!
-//! The last page of an object is as short as the object makes it. One of 16 to 63 bytes starts
-//! with 16: version (8), a check of run, key, page and length (4), and the CRC-32C of all but
-//! itself (4). One below 16 bytes is random bytes only and is checked by making it again.
+//! The last page of an object may be shorter. One of 16 to 63 bytes starts with 16 bytes: version
+//! (8), a check of run, key, page and length (4), and the CRC-32C of everything else (4). One below
+//! 16 bytes consists of random bytes only, and is checked by generating it again.
 //!
-//! A duplicate page must be the same wherever it stands, so its header names no object: hash,
-//! version, writer and length are zero, and the page number is its place in a small set. That is
-//! the price of the `duplicate` share: such a page shows damage, but hides an exchange for its
-//! twin. Duplicates lie on multiples of 4 KiB; a target that looks for larger ones finds fewer.
-//! A share of 1 has the pages of the set in order, over and over, so that a buffer that has been
-//! filled once can be written again as it is: what fio and rados bench do.
+//! A duplicate page must be the same at every position, so its header names no object: hash,
+//! version, writer and length are zero, and the page number is its index in a small set. That is
+//! the price of the `duplicate` share: such a page reveals damage, but not a swap with its twin.
+//! Duplicates are aligned to 4 KiB; a target that deduplicates larger blocks finds fewer. With a
+//! share of 1, the pages of the set repeat in order, so that a buffer that has been filled once can
+//! be written again unchanged, as fio and rados bench do.
 //!
-//! Instead of random bytes, pages can hold those of a user's file. An object then holds a stretch of the
-//! file, a header before each 4,032 bytes; where it begins is drawn by object and version. Behind the
-//! file's end its begin follows.
+//! Instead of random bytes, pages can contain the bytes of a user's file. An object then contains a
+//! section of the file, with a header before each 4,032 bytes. Object and version determine where
+//! the section begins; it wraps around at the end of the file.
 
 mod blocks;
 pub(crate) mod content;
@@ -49,51 +49,51 @@ use std::ops::Range;
 use crate::chance::mix64;
 use crate::trial::{DatasetSpec, Trial};
 
-/// The unit of payload.
+/// Size of a page, the unit of payload.
 pub const PAGE_BYTES: usize = 4096;
 
 const HEADER_BYTES: usize = 64;
-/// Where a header holds the CRC of its page.
+/// Position of the CRC in a header.
 const CRC: Range<usize> = 60..64;
-/// The shorter header of a page that a whole header does not fit in.
+/// The shorter header of a page that is too short for a whole header.
 pub(crate) const TAG_BYTES: usize = 16;
 
-/// Stands for whichever version an object has.
+/// Placeholder for any version of an object.
 pub const ANY_VERSION: u64 = u64::MAX;
 const MAGIC: [u8; 3] = *b"LDS";
-/// Distinct duplicate pages of a run.
+/// Number of distinct duplicate pages in a run.
 const DUPLICATES: u64 = 64;
 
-/// What all payload of a trial has in common.
+/// Parameters that all payload of a trial shares.
 #[derive(Debug, Clone, Copy)]
 pub struct PayloadSpec {
     run: [u8; 16],
     seed: u64,
     compressible: f64,
     duplicate: f64,
-    /// Stands for run and seed in the seeds of pages.
+    /// Hash of run and seed, an input of the seeds of pages.
     source: u64,
-    /// What pages hold instead of random bytes.
+    /// Content of pages instead of random bytes.
     content: Option<&'static [u8]>,
 }
 
-/// What tells the payload of one object from that of others.
+/// Identifies the payload of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectId {
-    /// Stands for bucket and key.
+    /// Hash of bucket and key.
     pub key_hash: u64,
-    /// Grows with each rewriting.
+    /// Version, which grows with each rewrite.
     pub version: u64,
-    /// Bytes in the whole object.
+    /// Length of the whole object, in bytes.
     pub length: u64,
-    /// Who wrote it. A reader need not know: checks pass over it.
+    /// The writer. A reader need not know it: checks ignore it.
     pub writer: u32,
-    /// Whom it is encrypted for, where objects are encrypted.
+    /// For whom the object is encrypted, if objects are encrypted.
     pub reader: Reader,
 }
 
 impl ObjectId {
-    /// Names an object that writer 0 writes, for any client of the run.
+    /// Returns the ID of an object that writer 0 writes, readable by any client of the run.
     #[must_use]
     pub fn new(key_hash: u64, version: u64, length: u64) -> Self {
         Self { key_hash, version, length, writer: 0, reader: Reader::Run }
@@ -101,17 +101,17 @@ impl ObjectId {
 }
 
 impl PayloadSpec {
-    /// Describes payload; `compressible` and `duplicate` are shares from 0 to 1.
+    /// Creates the parameters; `compressible` and `duplicate` are shares from 0 to 1.
     #[must_use]
     pub fn new(run: [u8; 16], seed: u64, compressible: f64, duplicate: f64) -> Self {
         let (low, high) =
             (u128::from_le_bytes(run) as u64, (u128::from_le_bytes(run) >> 64) as u64);
-        // Hashed before anything is added: small seeds that differ by little would else meet.
+        // Hashed before anything is added: otherwise similar small seeds would collide.
         let source = mix64(mix64(mix64(seed) ^ low) ^ high);
         Self { run, seed, compressible, duplicate, source, content: None }
     }
 
-    /// Returns what the payload of a trial is made by.
+    /// Returns the payload parameters of a trial.
     #[must_use]
     pub fn of_trial(trial: &Trial) -> Self {
         let DatasetSpec { compressible, duplicate, .. } = trial.dataset;
@@ -119,7 +119,7 @@ impl PayloadSpec {
             .with_content(trial.open_content)
     }
 
-    /// Has pages hold the bytes of a file, which is not empty, instead of random ones.
+    /// Takes the content of pages from a file, which must not be empty, instead of random bytes.
     #[must_use]
     pub fn with_content(self, content: Option<&'static [u8]>) -> Self {
         Self { content, ..self }
@@ -129,7 +129,8 @@ impl PayloadSpec {
         mix64(mix64(mix64(self.source ^ object.key_hash) ^ object.version) ^ mix64(page))
     }
 
-    /// Returns which of the duplicate pages stands here, or `None` for a page of the object's own.
+    /// Returns the index of the duplicate page at this position, or `None` for a page of the
+    /// object's own.
     fn duplicate_at(&self, page: u64, page_seed: u64, page_bytes: usize) -> Option<u64> {
         if self.duplicate <= 0.0 || page_bytes < PAGE_BYTES {
             return None;
@@ -147,7 +148,7 @@ impl PayloadSpec {
         (random.round() as usize).clamp(header_bytes, page_bytes)
     }
 
-    /// Returns what a page of 16 to 63 bytes carries instead of its identity.
+    /// Returns the check that a page of 16 to 63 bytes has instead of its identity.
     fn tag_check(&self, object: &ObjectId, page: u64) -> u32 {
         mix64(mix64(mix64(self.source ^ object.key_hash) ^ object.length) ^ page) as u32
     }
@@ -167,7 +168,7 @@ impl PayloadSpec {
         }
     }
 
-    /// Writes what stands behind the header of a page of the object's own.
+    /// Writes the bytes after the header of a page of the object's own.
     #[inline]
     fn fill_body(&self, object: &ObjectId, page: u64, page_seed: u64, out: &mut [u8]) {
         match self.content {
@@ -186,7 +187,8 @@ impl PayloadSpec {
             None => Header::own(self, object, page),
             Some(place) => Header::duplicate(self, place),
         };
-        // Before the body: small stores must have reached the cache when the CRC reads them at once.
+        // The header comes before the body: its small stores must have reached the cache when the
+        // CRC reads them.
         header.write(out.first_chunk_mut().expect("the page is longer than a header"));
         let random_end = self.random_end(HEADER_BYTES, out.len());
         let body = &mut out[HEADER_BYTES..random_end];
@@ -204,10 +206,11 @@ impl PayloadSpec {
 
 /// Writes the bytes of an object from `offset` on.
 ///
-/// Whole pages are made in place; of a page that `out` only touches, all is made and part kept.
+/// Whole pages are generated in place. A page that `out` covers in part is generated whole and
+/// copied in part.
 ///
 /// # Panics
-/// When the range ends beyond the object: the caller has lost count.
+/// The range ends beyond the object: a bug of the caller.
 pub fn fill(spec: &PayloadSpec, object: &ObjectId, offset: u64, mut out: &mut [u8]) {
     assert!(offset + out.len() as u64 <= object.length, "a range lies inside its object");
     let mut at = offset;
@@ -228,7 +231,7 @@ pub fn fill(spec: &PayloadSpec, object: &ObjectId, offset: u64, mut out: &mut [u
     }
 }
 
-/// Returns the page of a byte and its place in it.
+/// Returns the page of a byte and its offset in the page.
 fn locate(at: u64) -> (u64, usize) {
     (at / PAGE_BYTES as u64, (at % PAGE_BYTES as u64) as usize)
 }
@@ -270,7 +273,7 @@ impl Header {
         Self { is_duplicate: true, ..Self::own(spec, &no_one, place) }
     }
 
-    /// Tells whether a page of its own is this page of the object, in any version.
+    /// Returns whether a page of the object's own form is this page of the object, in any version.
     fn is_of(&self, object: &ObjectId, page: u64) -> bool {
         self.key_hash == object.key_hash && self.page == page as u32 && self.length == object.length
     }
@@ -289,7 +292,7 @@ impl Header {
         bytes[CRC].fill(0);
     }
 
-    /// Returns what a header says, or `None` if the bytes are none.
+    /// Parses a header; `None` if the bytes are not one.
     fn parse(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
         let is_duplicate = match (bytes[0..3] == MAGIC, bytes[3]) {
             (true, 1) => false,
@@ -317,7 +320,7 @@ fn tagged_crc(page: &[u8]) -> u32 {
     Crc::new().and(&page[..12]).and(&page[TAG_BYTES..]).value()
 }
 
-/// A CRC-32C that is taken piece by piece.
+/// An incremental CRC-32C.
 #[derive(Debug, Clone, Copy)]
 struct Crc(u64);
 
@@ -328,7 +331,7 @@ impl Crc {
         Self(0xffff_ffff)
     }
 
-    /// Begins with a header, whose own CRC is taken as zero.
+    /// Starts with a header, whose own CRC counts as zero.
     #[inline]
     fn of_head(head: &[u8; HEADER_BYTES]) -> Self {
         let mut head = *head;

@@ -1,21 +1,21 @@
-//! One host's portion of a trial that several hosts carry out together.
+//! One host's portion of a trial that several hosts execute together.
 
 use serde::{Deserialize, Serialize};
 
-/// Which portion of a trial this host carries out. Request number `i` of the whole belongs to the host
-/// `i` modulo the number of hosts, so that all portions together are what one host would have asked
-/// for. The places are readied by the first.
+/// This host's portion of a trial. Request number `i` of the whole trial belongs to host `i` modulo
+/// the number of hosts, so that all portions together are the requests of a single host. The first
+/// host prepares the places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Portion {
-    /// This host's number, from 0.
+    /// Number of this host, from 0.
     pub index: u32,
-    /// How many hosts there are.
+    /// Number of hosts.
     pub of: u32,
 }
 
-/// All of it.
+/// The whole trial.
 impl Default for Portion {
     fn default() -> Self {
         Self { index: 0, of: 1 }
@@ -23,14 +23,14 @@ impl Default for Portion {
 }
 
 impl Portion {
-    /// Returns how many of the first `whole` requests are this host's.
+    /// Returns how many of the first `whole` requests belong to this host.
     #[must_use]
     pub(crate) fn share(self, whole: u64) -> u64 {
         let (of, index) = (u64::from(self.of), u64::from(self.index));
         whole / of + u64::from(index < whole % of)
     }
 
-    /// Returns the number in the whole of this host's request number `own`.
+    /// Returns the number in the whole trial of this host's request number `own`.
     #[inline]
     #[must_use]
     pub(crate) fn number(self, own: u64) -> u64 {

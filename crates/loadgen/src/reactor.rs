@@ -1,9 +1,9 @@
 //! The single-threaded executor of a load thread: tasks, timers, deadlines, and one place to wait.
 //!
-//! A general async runtime costs 5-9 % of a 4 KiB request and has millisecond timers. This one
-//! knows that all its tasks live on one thread for the length of a trial, so waking a task is a
-//! push to a queue: there is no atomic, no lock and no waker to clone. Futures that wait note
-//! [`Reactor::current_task`] where the event will find it, and the event calls [`Reactor::wake`].
+//! A general async runtime costs 5-9 % of a 4 KiB request and has millisecond timers. In this one,
+//! all tasks live on one thread for the whole trial, so waking a task is a push to a queue, without
+//! atomics, locks or wakers to clone. A future that waits stores [`Reactor::current_task`] where
+//! the event source finds it, and the event source calls [`Reactor::wake`].
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::cmp::Reverse;
@@ -26,29 +26,29 @@ mod oversleep;
 use epoll::Epoll;
 pub(crate) use epoll::Watch;
 
-/// Which task of a reactor: an index, given out in order of [`Reactor::spawn`].
+/// Index of a task in its reactor, assigned in the order of [`Reactor::spawn`].
 pub(crate) type TaskIndex = u32;
 
 /// No deadline is set.
 const NEVER: u64 = u64::MAX;
-/// The sweep has found that the deadline passed.
+/// The sweep has found the deadline to be over.
 const EXPIRED: u64 = 0;
-/// How long a wait may last while nothing happens, so that a stop is seen soon.
+/// Maximum duration of a wait without events, so that a stop is noticed soon.
 const WAIT_NS_MAX: u64 = 50_000_000;
-/// Deadlines are looked at this often at the least; a timeout is late by at most this much.
+/// Maximum time between two checks of deadlines, and so the maximum delay of a timeout.
 const SWEEP_NS_MAX: u64 = 100_000_000;
 
-/// Where a reactor waits for the world: epoll for sockets, a ring for files.
+/// What a reactor blocks on: epoll for sockets, a ring for files.
 pub(crate) trait Park {
-    /// Waits until an event comes or `timeout_ns` have passed, and calls `wake` for each task
-    /// whose event came. With a timeout of zero it only looks.
+    /// Waits until an event comes or `timeout_ns` have passed, and calls `wake` for each task whose
+    /// event came. A timeout of zero polls.
     ///
     /// # Errors
-    /// The kernel refused to wait; the load thread cannot go on.
+    /// The kernel refused to wait; the load thread cannot continue.
     fn park(&self, timeout_ns: u64, wake: &mut dyn FnMut(TaskIndex)) -> io::Result<()>;
 }
 
-/// Waits by sleeping: for drivers that have nothing to wait for but time.
+/// Sleeps: for drivers that wait for nothing but time.
 #[derive(Debug, Default)]
 pub(crate) struct Sleep;
 
@@ -63,7 +63,7 @@ impl Park for Sleep {
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// The executor. Shared by the tasks of one thread through an `Rc`.
+/// The executor. The tasks of one thread share it through an `Rc`.
 pub(crate) struct Reactor {
     clock: Clock,
     latest_ns: Cell<u64>,
@@ -77,15 +77,15 @@ pub(crate) struct Reactor {
     sweep_ns: Cell<u64>,
     current: Cell<TaskIndex>,
     oversleep: Oversleep,
-    /// Pairs of steps that are under way.
+    /// Number of pairs of steps in progress.
     pairs: Cell<u32>,
-    /// Whether a stop was seen that waits for them.
+    /// Whether a stop is pending until those pairs end.
     is_stopping: Cell<bool>,
-    /// Requests of this thread are sent again after temporary answers, where this is set.
+    /// Retries of this thread's requests after temporary errors, if enabled.
     retries: OnceCell<Arc<Retries>>,
 }
 
-/// Two steps of which a stop must not see only the first. Dropping it ends the pair.
+/// Two steps that a stop must not separate. Dropping it ends the pair.
 #[derive(Debug)]
 pub(crate) struct Pair(Rc<Reactor>);
 
@@ -102,13 +102,13 @@ impl std::fmt::Debug for Reactor {
 }
 
 impl Reactor {
-    /// Makes a reactor that waits at `park` and reads the time from `clock`.
+    /// Creates a reactor that waits at `park` and reads the time from `clock`.
     #[must_use]
     pub(crate) fn new(park: Box<dyn Park>, clock: Clock) -> Rc<Self> {
         Rc::new(Self::with(park, None, clock))
     }
 
-    /// Makes a reactor for sockets.
+    /// Creates a reactor for sockets.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -148,8 +148,8 @@ impl Reactor {
         }
     }
 
-    /// Begins a pair of steps that is ended before a stop is obeyed. Once a stop was seen no pair
-    /// begins any more: a client that asks for one waits, and is dropped when the others have ended.
+    /// Begins a pair of steps, which a stop does not interrupt. After a stop, no new pair begins: a
+    /// client that asks for one waits, and is dropped when the pairs in progress have ended.
     pub(crate) async fn begin_pair(self: Rc<Self>) -> Pair {
         std::future::poll_fn(
             |_| if self.is_stopping.get() { Poll::Pending } else { Poll::Ready(()) },
@@ -159,23 +159,23 @@ impl Reactor {
         Pair(self)
     }
 
-    /// Tells whether a stop was seen, which is obeyed as soon as no pair of steps is under way.
+    /// Returns whether a stop is pending. It takes effect once no pair of steps is in progress.
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.get()
     }
 
-    /// Has the next stop obeyed in the middle of a pair, as a kill would.
+    /// Lets the next stop interrupt pairs, as a kill would.
     #[cfg(test)]
     pub(crate) fn forget_pairs(&self) {
         self.pairs.set(0);
     }
 
-    /// Tells whether a stop was asked for that no pair of steps keeps from being obeyed.
+    /// Returns whether a stop was requested and no pair of steps delays it.
     fn must_stop(&self, stop: &AtomicBool) -> bool {
         let is_asked = stop.load(Ordering::Relaxed);
         if is_asked && !self.is_stopping.replace(true) {
-            // A load thread that keeps the stop waiting learns of it here.
+            // Wakes all tasks, so that one that delays the stop notices it.
             self.ready.borrow_mut().extend(0..self.tasks.borrow().len() as TaskIndex);
         }
         is_asked && self.pairs.get() == 0
@@ -190,13 +190,13 @@ impl Reactor {
         now_ns
     }
 
-    /// Has a virtual clock go on by so long, as work of this thread would.
+    /// Advances a virtual clock, as work of this thread would.
     pub(crate) fn work(&self, length_ns: u64) {
         self.clock.advance_to(self.clock.now_ns() + length_ns);
     }
 
-    /// Returns the time that was read last, which saves 20 ns. It is that of now for a task that
-    /// has neither waited nor worked since its start.
+    /// Returns the last time that was read, which saves 20 ns. For a task that has neither waited
+    /// nor worked since it was polled, this is the current time.
     #[inline]
     #[must_use]
     pub(crate) fn latest_ns(&self) -> u64 {
@@ -214,50 +214,50 @@ impl Reactor {
         index
     }
 
-    /// Adds a task that does not keep [`Reactor::run`] from ending.
+    /// Adds a task that [`Reactor::run`] does not wait for.
     pub(crate) fn spawn_daemon(&self, task: impl Future<Output = ()> + 'static) {
         self.spawn(task);
         self.alive.set(self.alive.get() - 1);
     }
 
-    /// Returns the task that is being polled now.
+    /// Returns the task that is being polled.
     #[inline]
     #[must_use]
     pub(crate) fn current_task(&self) -> TaskIndex {
         self.current.get()
     }
 
-    /// Has the task polled again soon. Waking one that has ended is harmless.
+    /// Schedules the task to be polled again. Waking a task that has ended is harmless.
     #[inline]
     pub(crate) fn wake(&self, task: TaskIndex) {
         self.ready.borrow_mut().push_back(task);
     }
 
-    /// Sets the time by which the current task's waits must have ended; see [`Reactor::expired`].
+    /// Sets the deadline of the current task's waits; see [`Reactor::expired`].
     #[inline]
     pub(crate) fn set_deadline(&self, deadline_ns: u64) {
         self.deadlines.borrow_mut()[self.current.get() as usize] = deadline_ns;
     }
 
-    /// Tells whether the current task's deadline has passed. Every wait for the network asks this
-    /// when it is polled, and gives up with `TimedOut`.
+    /// Returns whether the current task's deadline has passed. Every wait for the network checks
+    /// this when it is polled, and fails with `TimedOut`.
     #[inline]
     #[must_use]
     pub(crate) fn expired(&self) -> bool {
         self.deadlines.borrow()[self.current.get() as usize] == EXPIRED
     }
 
-    /// Has deadlines looked at often enough for timeouts of this length.
+    /// Checks deadlines often enough for timeouts of this length.
     pub(crate) fn expect_timeouts_of(&self, timeout_ns: u64) {
         self.sweep_ns.set((timeout_ns / 16).clamp(1_000_000, SWEEP_NS_MAX));
     }
 
-    /// Has timers met to the microsecond, by staying awake before they are due.
+    /// Makes timers accurate to the microsecond by staying awake before they are due.
     pub(crate) fn expect_to_be_on_time(&self) {
         self.oversleep.watch();
     }
 
-    /// Has requests of this thread sent again after temporary answers: those that are not measured.
+    /// Enables retries after temporary errors, for requests that are not measured.
     pub(crate) fn retry(&self, retries: Option<&Arc<Retries>>) {
         if let Some(retries) = retries {
             // Set once, before the thread's first request.
@@ -265,24 +265,24 @@ impl Reactor {
         }
     }
 
-    /// Returns the retries of requests that are not measured; none where they are measured.
+    /// Returns the retries of requests that are not measured; `None` if requests are measured.
     pub(crate) fn retries(&self) -> Option<&Arc<Retries>> {
         self.retries.get()
     }
 
-    /// Returns the processor time that went into staying awake.
+    /// Returns the CPU time spent staying awake.
     #[must_use]
     pub(crate) fn awake_ns(&self) -> u64 {
         self.oversleep.awake_ns()
     }
 
-    /// Waits until the time has come; returns at once when it has passed.
+    /// Waits until a time; returns at once if it has passed.
     pub(crate) async fn sleep_until(&self, due_ns: u64) {
         if self.now_ns() >= due_ns {
             return;
         }
         self.timers.borrow_mut().push(Reverse((due_ns, self.current.get())));
-        // Woken for another reason (a deadline), the task must go on sleeping.
+        // A task that was woken for another reason (a deadline) must continue to sleep.
         std::future::poll_fn(
             |_| {
                 if self.now_ns() >= due_ns { Poll::Ready(()) } else { Poll::Pending }
@@ -291,7 +291,7 @@ impl Reactor {
         .await;
     }
 
-    /// Waits as [`Reactor::sleep_until`], or until a stop is seen.
+    /// Like [`Reactor::sleep_until`], but returns early on a stop.
     pub(crate) async fn rest_until(&self, due_ns: u64) {
         self.timers.borrow_mut().push(Reverse((due_ns, self.current.get())));
         std::future::poll_fn(|_| {
@@ -301,7 +301,7 @@ impl Reactor {
         .await;
     }
 
-    /// Lets every other ready task go first.
+    /// Lets every other ready task run first.
     pub(crate) async fn turn(&self) {
         let mut turned = false;
         std::future::poll_fn(|_| {
@@ -315,8 +315,8 @@ impl Reactor {
         .await;
     }
 
-    /// Runs until all tasks have ended, or `stop` is set and every pair of steps has ended; then
-    /// drops what is left.
+    /// Runs until all tasks have ended, or until `stop` is set and every pair of steps has ended.
+    /// Then drops the remaining tasks.
     ///
     /// # Errors
     /// Waiting failed.
@@ -336,7 +336,7 @@ impl Reactor {
             }
             self.park_until_something(now_ns)?;
         }
-        // Dropping a task may touch the reactor (closing sockets), so none is dropped in a borrow.
+        // Dropping a task may use the reactor (closing sockets), so no borrow may be held.
         let left = std::mem::take(&mut *self.tasks.borrow_mut());
         drop(left);
         self.alive.set(0);
@@ -348,7 +348,7 @@ impl Reactor {
 
     fn poll_ready(&self, stop: &AtomicBool) {
         let mut context = Context::from_waker(Waker::noop());
-        // One round only: tasks woken meanwhile come after the next look at the world.
+        // One round only: tasks woken meanwhile wait until events have been polled.
         let round = self.ready.borrow().len();
         for _ in 0..round {
             let Some(index) = self.ready.borrow_mut().pop_front() else { return };
@@ -410,7 +410,7 @@ impl Reactor {
     }
 }
 
-/// Runs one future to its end on the reactor and returns what it gave, or `None` on a stop.
+/// Runs one future to completion on the reactor and returns its output, or `None` on a stop.
 ///
 /// # Errors
 /// Waiting failed.

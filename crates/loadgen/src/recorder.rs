@@ -1,7 +1,8 @@
-//! Completions → histograms and counts, one row for each second, stage, operation and outcome.
+//! Aggregates completions into histograms and counts: one row for each second, stage, operation and
+//! outcome.
 //!
-//! A [`Recorder`] belongs to one load thread. Once a second it gives its histograms away and goes
-//! on with empty ones, so that no load thread ever merges, encodes or waits.
+//! A [`Recorder`] belongs to one load thread. Once a second it hands over its histograms and
+//! continues with empty ones, so that no load thread ever merges, encodes or waits.
 
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -20,10 +21,10 @@ pub use batch::encode;
 pub(crate) use collector::{Collector, Second};
 pub(crate) use doing::Doing;
 
-/// Largest latency that is distinguished from larger ones: one hour.
+/// Upper bound of latencies, in nanoseconds: one hour. Longer ones count as one hour.
 pub(crate) const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
-/// Makes an empty histogram: nanoseconds, 1 to one hour, three significant digits (0.1 %).
+/// Creates an empty histogram: nanoseconds, 1 to one hour, three significant digits (0.1 %).
 ///
 /// # Panics
 /// Never: the bounds are constants that the library accepts.
@@ -32,14 +33,14 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("constant bounds are sound")
 }
 
-/// A part of a trial, in the order of time.
+/// A stage of a trial, in order of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// Load before the measured part.
     WarmUp,
-    /// What counts.
+    /// The measured part.
     Measure,
-    /// Load after the measured part, and requests that were still in flight when it ended.
+    /// Load after the measured part, and requests that were in flight when it ended.
     CoolDown,
 }
 
@@ -55,50 +56,52 @@ impl Stage {
     }
 }
 
-/// What tells one row of a second from another.
+/// Identifies one row of a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RowKey {
-    /// Part of the trial.
+    /// Stage of the trial.
     pub stage: Stage,
-    /// From 1.
+    /// Number of the iteration, from 1.
     pub iteration: u32,
-    /// What was done.
+    /// The operation or action.
     pub doing: Doing,
     /// How the requests ended.
     pub outcome: Outcome,
 }
 
-/// What one thread saw of one row in one second.
+/// What one thread measured for one row in one second. Times are in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Row {
     key: RowKey,
-    /// Requests that ended.
+    /// Completed requests.
     pub requests: u64,
-    /// Objects concerned.
+    /// Objects of those requests.
     pub objects: u64,
     /// Payload bytes.
     pub bytes: u64,
-    /// From the first byte sent to the last received.
+    /// Service time: from the first byte sent to the last received.
     pub service: Histogram<u64>,
-    /// From the first byte sent to the first received.
+    /// Time to first byte: from the first byte sent to the first received.
     pub first_byte: Option<Box<Histogram<u64>>>,
-    /// From the intended start; only under open load, where it differs from `service`.
+    /// Response time: from the intended start. Only under open load, where it differs from
+    /// `service`.
     pub response: Option<Box<Histogram<u64>>>,
-    /// From the intended start to the first byte sent; only under open load.
+    /// Lag: from the intended start to the first byte sent. Only under open load.
     pub lag: Option<Box<Histogram<u64>>>,
-    /// Of each good part of the requests that went in parts, as `service`.
+    /// Service time of each successful part, for requests that have parts.
     pub part: Option<Box<Histogram<u64>>>,
-    /// Parts that failed.
+    /// Failed parts.
     pub parts_failed: u64,
-    /// What actions spent on encryption, of those that spent any.
+    /// Time that actions spent on encryption; only of actions that spent any.
     pub encryption: Option<Box<Histogram<u64>>>,
-    /// The same of wrapping keys.
+    /// Time that actions spent on wrapping keys, likewise.
     pub wrapping: Option<Box<Histogram<u64>>>,
-    /// The same of hashing.
+    /// Time that actions spent on hashing, likewise.
     pub hashing: Option<Box<Histogram<u64>>>,
-    /// The same of encrypted paths.
+    /// Time that actions spent on encrypting paths, likewise.
     pub paths: Option<Box<Histogram<u64>>>,
-    /// When the first of these actions began and the last ended, since the trial's start.
+    /// From the begin of the first of these actions to the end of the last, since the trial's
+    /// start.
     pub span: Option<(u64, u64)>,
 }
 
@@ -172,7 +175,7 @@ impl Row {
     }
 }
 
-/// Returns the span that holds both.
+/// Returns the smallest span that contains both.
 fn wider(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
     match (one, other) {
         (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
@@ -184,16 +187,17 @@ fn add(mine: &mut Histogram<u64>, theirs: &Histogram<u64>) {
     mine.add(theirs).expect("all histograms have the same bounds");
 }
 
-/// When a request was meant to start, and whether that differs from its start.
+/// Intended start of a request, and whether it can differ from the actual start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Intended {
-    /// When its client was free: a closed load.
+    /// Closed load: when its client was free.
     WhenFree,
-    /// At this time: an open load.
+    /// Open load: at this time.
     At(u64),
 }
 
-/// One request, for the log, whose columns are documented with the record. Times are nanoseconds since the trial's start.
+/// One request, for the log. The record documents the columns. Times are nanoseconds since the
+/// trial's start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogRow {
     pub key: RowKey,
@@ -205,23 +209,23 @@ pub(crate) struct LogRow {
     pub bytes: u64,
 }
 
-/// Rows of the log that a thread keeps before it gives them away.
+/// Maximum number of log rows that a thread keeps before it hands them over.
 const LOG_ROWS_MAX: usize = 1 << 14;
-/// Bytes of a history that a thread keeps before it gives them away.
+/// Maximum number of bytes of a history that a thread keeps before it hands them over.
 const HISTORY_BYTES_MAX: usize = CALL_BYTES << 12;
 
 /// The rows of one second of one thread.
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub thread: usize,
-    /// Whole seconds since the trial's start.
+    /// Seconds since the trial's start.
     pub second: u64,
     pub rows: Vec<Row>,
-    /// Its requests one by one, when they are logged.
+    /// One row for each request, if requests are logged.
     pub log: Vec<LogRow>,
-    /// Its calls as a history has them, when one is kept.
+    /// Encoded calls, if a history is kept.
     pub history: Vec<u8>,
-    /// The thread will send nothing more of this second and those before it.
+    /// The thread will send nothing more for this second or earlier ones.
     pub passed: Option<u64>,
 }
 
@@ -242,7 +246,7 @@ pub(crate) struct Recorder {
 const SECOND_NS: u64 = 1_000_000_000;
 
 impl Recorder {
-    /// Makes a recorder that sends its rows to `out` and takes emptied ones back from `spare`.
+    /// Creates a recorder that sends rows to `out` and takes emptied rows back from `spare`.
     #[must_use]
     pub(crate) fn new(
         thread: usize,
@@ -263,19 +267,19 @@ impl Recorder {
         }
     }
 
-    /// Counts seconds from a start that was not known when the recorder was made.
+    /// Sets the start from which seconds count, if it was unknown when the recorder was created.
     pub(crate) fn start_at(&mut self, trial_start_ns: u64) {
         self.trial_start_ns = trial_start_ns;
         self.second_end_ns = trial_start_ns + SECOND_NS;
         self.second = 0;
     }
 
-    /// Has every request logged from now on.
+    /// Logs every request from now on.
     pub(crate) fn log_requests(&mut self) {
         self.log = Some(Vec::with_capacity(LOG_ROWS_MAX));
     }
 
-    /// Logs one finished request, if requests are logged.
+    /// Logs one completed request, if requests are logged.
     #[inline]
     pub(crate) fn log(
         &mut self,
@@ -304,12 +308,12 @@ impl Recorder {
         }
     }
 
-    /// Returns the number of its thread.
+    /// Returns the number of the recorder's thread.
     pub(crate) fn thread(&self) -> u32 {
         self.thread as u32
     }
 
-    /// Has a call added to the history.
+    /// Adds a call to the history.
     pub(crate) fn note_history(&mut self, add: impl FnOnce(&mut Vec<u8>)) {
         if self.history.capacity() == 0 {
             self.history.reserve_exact(HISTORY_BYTES_MAX + CALL_BYTES);
@@ -326,11 +330,11 @@ impl Recorder {
         let history = std::mem::take(&mut self.history);
         let batch =
             Handover { thread: self.thread, second: self.second, rows, log, history, passed };
-        // The collector has gone only when the trial is torn down: there is no receiver.
+        // The collector is gone only while the trial is torn down.
         let _ = self.out.send(batch);
     }
 
-    /// Counts one finished request.
+    /// Counts one completed request.
     #[inline]
     pub(crate) fn record(&mut self, key: RowKey, intended: Intended, completion: &Completion) {
         if completion.ended_ns >= self.second_end_ns {
@@ -355,7 +359,7 @@ impl Recorder {
         }
     }
 
-    /// Counts one finished action, and what it spent on cryptography.
+    /// Counts one completed action, and its time spent on cryptography.
     pub(crate) fn record_action(
         &mut self,
         key: RowKey,
@@ -394,7 +398,7 @@ impl Recorder {
         }
     }
 
-    /// Records requests that were due at one time and not sent by another.
+    /// Counts requests that were due at one time and not sent by another.
     pub(crate) fn record_not_sent(
         &mut self,
         key: RowKey,
@@ -419,7 +423,7 @@ impl Recorder {
         }
     }
 
-    /// Sends what is finished of the time before `now_ns`.
+    /// Sends all seconds that ended before `now_ns`.
     pub(crate) fn hand_over(&mut self, now_ns: u64) {
         let rows: Vec<Row> = self
             .rows
@@ -436,13 +440,13 @@ impl Recorder {
         self.second_end_ns = self.trial_start_ns + (self.second + 1) * SECOND_NS;
     }
 
-    /// Tells whether a second has ended without its rows having been sent.
+    /// Returns whether a second has ended whose rows have not been sent.
     #[must_use]
     pub(crate) fn is_due(&self, now_ns: u64) -> bool {
         now_ns >= self.second_end_ns
     }
 
-    /// Sends the rest.
+    /// Sends the remaining rows.
     pub(crate) fn finish(&mut self) {
         self.hand_over(self.second_end_ns);
         self.send(Vec::new(), Some(u64::MAX));
@@ -450,7 +454,7 @@ impl Recorder {
 
     #[inline]
     fn row(&mut self, key: RowKey) -> &mut Row {
-        // A handful of rows at most, the busiest first: a scan beats any map.
+        // There are only a few rows, the busiest first, so a scan is faster than a map.
         match self.rows.iter().position(|row| row.key == key) {
             Some(index) => &mut self.rows[index],
             None => {

@@ -1,9 +1,10 @@
-//! Which request is next: an operation and what it is done to.
+//! Chooses the next request: an operation and its subject.
 //!
-//! A [`Source`] chooses the requests of one load thread. It is asked by a client when its next one is due
-//! and which it is, and told how each of them ended, so a source may keep what depends on outcomes, or on who asks. It may
-//! hold no more than is bounded, and what it chooses is a function of the seed and of what it was
-//! told. To add one: a file in `requests/`, a variant of [`Source`].
+//! A [`Source`] chooses the requests of one load thread. A client asks it when its next request is
+//! due and what that request is, and reports how each request ended. So a source may depend on
+//! outcomes and on the client that asks. Its memory must be bounded, and its choices are a function
+//! of the seed and of the reported outcomes. To add one: a file in `requests/`, and a variant of
+//! [`Source`].
 
 use std::sync::Arc;
 
@@ -40,45 +41,45 @@ pub(crate) use uploads::LAST_END;
 /// One operation on one subject.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
-    /// What to do.
+    /// The operation.
     pub(crate) operation: Operation,
-    /// What to do it to.
+    /// The subject of the operation.
     pub(crate) subject: Subject,
-    /// 64 bits of chance that belong to this request alone: where ranges start, and the like.
+    /// 64 random bits for this request alone: the start of a range, for example.
     pub(crate) chance: u64,
-    /// Whether the bytes that come back are to be checked.
+    /// Whether to check the content that is read.
     pub(crate) is_verified: bool,
 }
 
-/// What an operation is done to. Each operation has one kind of it.
+/// The subject of an operation. Each operation has one kind of subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// An object, in the version that is written, or expected.
+    /// An object, in the version that is written or expected.
     Object(Object),
     /// A block of an object: `read`, `write`, `append`, and the parts of an upload.
     Block {
-        /// Of which object.
+        /// The object.
         object: Object,
-        /// Which one, from the object's start. It may be beyond the end of an object smaller than
-        /// the largest: the driver then takes it modulo the blocks that are there.
+        /// Number of the block, from the object's start. It may be beyond the end of an object
+        /// smaller than the largest: the driver then takes it modulo the number of blocks.
         number: u64,
     },
-    /// A bucket's number: `list`, and what makes and deletes buckets.
+    /// The number of a bucket: `list`, and operations that create and delete buckets.
     Bucket(u64),
     /// Objects of one bucket: `bulk_delete`.
     Batch {
-        /// The first one's number; the others follow in steps of `dataset.buckets`.
+        /// Number of the first object; the others follow in steps of `dataset.buckets`.
         first: u64,
-        /// How many.
+        /// Number of objects.
         keys: u32,
     },
-    /// All keys under a prefix, however many pages they take: a script's `list`.
+    /// All keys under a prefix, over all pages: a script's `list`.
     Listing(Listing),
 }
 
 impl Subject {
-    /// Returns the number that a log of requests shows: the object's, the bucket's, or that of the
-    /// first object of a batch.
+    /// Returns the number for the log of requests: of the object, of the bucket, or of the first
+    /// object of a batch.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
         match *self {
@@ -90,22 +91,22 @@ impl Subject {
     }
 }
 
-/// Makes the ledger of a trial that keeps one, and changes objects.
+/// Creates the ledger of a trial that keeps one and changes objects.
 pub(crate) fn ledger_of(trial: &Trial, now_unix_ns: u64) -> Option<Ledger> {
     let effects = || trial.mix.iter().filter_map(|share| Effect::of(share.operation));
-    // What a mix deletes it has put.
+    // A mix deletes only what it has put, so writes are its usual effect.
     let usual = effects().find(|effect| *effect == Effect::Writes).or(effects().next());
     let usual = usual.filter(|_| trial.keeps_ledger)?;
     let mut stretches = vec![(0, trial.dataset.objects)];
     if let Some(first) = trial.first_beyond().filter(|_| trial.mix.len() > 1) {
-        // Each stage numbers what it puts from a begin of its own.
+        // Each stage has its own range of numbers for the objects that it puts.
         stretches.extend((0..3).map(|stage| (first + (stage << 32), 1 << 32)));
     }
     Some(Ledger::new(&stretches, trial.portion().index, usual, now_unix_ns))
 }
 
 impl Request {
-    /// Takes note in a ledger of how this request ended, if it changes objects.
+    /// Records in a ledger how this request ended, if it changes objects.
     #[inline(never)]
     pub(crate) fn note_in(&self, ledger: &Ledger, buckets: u64, outcome: Outcome) {
         let Some(effect) = Effect::of(self.operation) else { return };
@@ -120,10 +121,10 @@ impl Request {
         }
     }
 
-    /// Returns the object of an operation on one, or on a block of one.
+    /// Returns the object of an operation on an object or on a block of one.
     ///
     /// # Panics
-    /// When the operation is on something else: a driver matches the operation first.
+    /// The operation has another kind of subject: a driver matches the operation first.
     #[inline]
     pub(crate) fn object(&self) -> Object {
         match self.subject {
@@ -142,7 +143,7 @@ impl Request {
         bucket
     }
 
-    /// Returns the first object of a batch, and how many there are.
+    /// Returns the first object of a batch, and the number of objects.
     ///
     /// # Panics
     /// As [`Request::object`].
@@ -152,8 +153,7 @@ impl Request {
         (first, keys)
     }
 
-    /// Returns the number of the block that is asked for. A range that was asked for without one
-    /// begins at a block of chance.
+    /// Returns the number of the requested block. A range without one begins at a random block.
     #[inline]
     pub(crate) fn block(&self) -> u64 {
         if let Subject::Block { number, .. } = self.subject { number } else { self.chance }
@@ -165,16 +165,16 @@ impl Request {
     }
 }
 
-/// The answer to a client that asks for a request.
+/// The answer to a client that asks for its next request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Next {
-    /// This is it.
+    /// The next request.
     Request(Request),
-    /// What is left is in other clients' hands; this client has nothing more to do.
+    /// The remaining work belongs to other clients; this client has nothing more to do.
     Busy,
-    /// Nothing is to be done before others have ended; to be asked again then.
+    /// No request is possible before other requests have ended; ask again at this time.
     Later(u64),
-    /// All has been asked for.
+    /// All requests have been taken.
     Over,
 }
 
@@ -190,7 +190,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Makes the source for thread number `thread` of so many.
+    /// Creates the source for thread number `thread` of `threads`.
     #[must_use]
     pub(crate) fn new(trial: &Trial, thread: usize, threads: usize, clients: u32) -> Self {
         if let Some(script) = trial.open_script.as_ref().filter(|_| trial.follows_script()) {
@@ -218,12 +218,13 @@ impl Source {
             Self::Single(single) => single.hand.restart(iteration, stage),
             Self::Mix(mix) => mix.hand.restart(iteration, stage),
             Self::Rewrites(rewrites) => rewrites.hand.restart(iteration, stage),
-            // What is begun is filled, whatever the stage; the others have one stage alone.
+            // Appends fill what they have begun, whatever the stage; the others have only one
+            // stage.
             Self::Append(_) | Self::Script(_) | Self::ReadBack(_) => {}
         }
     }
 
-    /// Tells whether requests are left that no other thread can take.
+    /// Returns whether this thread holds tickets that no other thread can take.
     #[inline]
     #[must_use]
     pub(crate) fn is_holding_tickets(&self) -> bool {
@@ -236,8 +237,8 @@ impl Source {
         }
     }
 
-    /// Returns when the next request of a client is due: when the load's schedule says, but for a
-    /// script, which has times of its own, or whose actions follow from one another.
+    /// Returns when the next request of a client is due. The load's schedule decides, except for a
+    /// script that has its own times or whose actions follow each other.
     #[inline]
     #[must_use]
     pub(crate) fn due_ns(&mut self, client: usize, schedule: &Schedule, now_ns: u64) -> u64 {
@@ -251,12 +252,13 @@ impl Source {
         }
     }
 
-    /// Tells whether the load's schedule says when requests are due.
+    /// Returns whether the load's schedule decides when requests are due.
     pub(crate) fn is_scheduled(&self) -> bool {
         !matches!(self, Self::Script(_))
     }
 
-    /// Returns the next request of a client, by its number in this thread, which is due then.
+    /// Returns the next request of a client, given the client's number in this thread and the due
+    /// time.
     #[inline]
     pub(crate) fn next(&mut self, client: usize, due_ns: u64, shared: &Tickets) -> Next {
         match self {
@@ -269,8 +271,9 @@ impl Source {
         }
     }
 
-    /// Corrects the outcome of a client's request, which read a version, by the script, or by what an audit
-    /// expects, and returns the action if this request was its last. Other sources leave outcomes as they are.
+    /// Corrects the outcome of a client's request, which read a version, by the script or the
+    /// expectation of an audit. Returns the action if this request was its last. Other sources
+    /// leave outcomes unchanged.
     pub(crate) fn judge(
         &mut self,
         client: usize,
@@ -289,7 +292,7 @@ impl Source {
         }
     }
 
-    /// Learns how a request of a client ended.
+    /// Records how a request of a client ended.
     #[inline]
     pub(crate) fn note(&mut self, request: &Request, completion: &Completion) {
         if let Self::Mix(_) | Self::Append(_) = self {
@@ -297,7 +300,7 @@ impl Source {
         }
     }
 
-    /// Kept out of the hot loop, which is smaller and faster without it for other sources.
+    /// A separate function, so that the hot loop of other sources stays smaller and faster.
     #[inline(never)]
     fn note_later_use(&mut self, request: &Request, completion: &Completion) {
         match self {

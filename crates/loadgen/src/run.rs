@@ -1,4 +1,5 @@
-//! One trial from its start to its summary: threads, collector, and what is given out meanwhile.
+//! Runs one trial from start to summary: load threads, the collector, and the output emitted while
+//! it runs.
 
 mod binding;
 pub(crate) mod buckets;
@@ -57,16 +58,16 @@ use crate::transport::page_cache::Cached;
 use crate::transport::retries::{Made, Retries};
 use crate::trial::Trial;
 
-/// How often finished seconds are looked for, unless a load thread ends.
+/// How often to check for complete seconds, unless a load thread ends first.
 const TICK: Duration = Duration::from_millis(50);
-/// The same while the load is held.
+/// As [`TICK`], while the load waits for its start.
 const HELD_TICK: Duration = Duration::from_millis(5);
 
-/// What one load thread leaves.
+/// What one load thread returns when it ends.
 #[derive(Debug, Default)]
 struct ThreadEnd {
     tally: Tally,
-    /// What the load took; staying awake for due times is apart.
+    /// CPU time of the load, without the time spent awake before due times.
     cpu_ns: u64,
     awake_ns: u64,
     run_delay_ns: Option<u64>,
@@ -75,13 +76,14 @@ struct ThreadEnd {
 /// Runs a trial on the driver that its target names.
 ///
 /// # Errors
-/// The document is wrong, the target is not as it must be, or this host refused something.
+/// The document is invalid, the target is not in the required state, or the host refused something
+/// that the load generator needs.
 pub fn run_trial(
     trial: &Trial,
     control: &Control,
     sink: &mut OutputSink<'_>,
 ) -> Result<Summary, Error> {
-    /// The trial, once its driver is known.
+    /// A trial whose driver is not chosen yet.
     struct Run<'a, 'b>(&'a Trial, &'a Control, &'a mut OutputSink<'b>);
 
     impl Visitor for Run<'_, '_> {
@@ -177,7 +179,7 @@ pub(crate) fn run<D: Driver>(
     Ok(with_driver(summary, driver, &retries, cached))
 }
 
-/// Adds what the driver did and saw beside the load.
+/// Adds what the driver did and observed outside of the load.
 fn with_driver<D: Driver>(
     summary: Summary,
     driver: &Arc<D>,
@@ -195,14 +197,14 @@ fn with_driver<D: Driver>(
     }
 }
 
-/// Looks how much of what a trial reads is in this host's page cache.
+/// Samples how much of the data that the trial reads is in this host's page cache.
 fn look_at_page_cache<D: Driver>(trial: &Trial, driver: &Arc<D>) -> Option<Cached> {
     let reads = trial.mix.iter().any(|share| share.operation.info().payload == Payload::Read);
-    // What a script's actions read is not spread evenly over its subjects.
+    // A sample says nothing here: a script's reads are not spread evenly over its subjects.
     if reads && !trial.follows_script() { driver.look_at_page_cache() } else { None }
 }
 
-/// Opens the driver of a trial, and the files that the trial names.
+/// Opens the driver of a trial and the files that the trial names.
 fn open<D: Driver>(
     trial: &Trial,
     retries: &Arc<Retries>,
@@ -221,7 +223,7 @@ fn open<D: Driver>(
     Ok((opened, Arc::new(driver)))
 }
 
-/// Reads the ledgers of a trial that is an audit.
+/// Reads the ledgers of an audit trial.
 fn open_audit(trial: &Trial) -> Result<Option<Arc<Audit>>, Error> {
     let Some(spec) = &trial.owed else { return Ok(None) };
     let (buckets, seed) = (trial.dataset.buckets, trial.chance_seed());
@@ -240,7 +242,7 @@ fn thread_count(trial: &Trial, is_blocking: bool, binding: &Binding) -> usize {
         return clients;
     }
     let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // A CPU that is named has a thread; of a NUMA node all CPUs do.
+    // Each CPU that is named gets one thread; each NUMA node that is named gives all its CPUs.
     let bound = binding.len().filter(|_| trial.numa_nodes.is_empty());
     let asked = trial.cores.map(|cores| cores as usize).or(bound);
     asked.unwrap_or(allowed).clamp(1, clients)
@@ -251,13 +253,14 @@ fn join(
 ) -> Result<ThreadEnd, Error> {
     match handle.join() {
         Ok(end) => end,
-        // A bug of ours: the run must end with its message, not hang.
+        // This is a bug in loadstone: pass the panic on, so that the run ends with its message and
+        // does not hang.
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
-/// Waits for the start where the load is held, and returns it; nothing where it is not, or where the
-/// trial was stopped before.
+/// Waits for the start of a load that is held, and returns that start. Returns `None` if the load
+/// is not held, or if the trial was stopped first.
 fn hold(control: &Control, shared: &Shared, sink: &mut OutputSink<'_>) -> Option<Start> {
     let mut is_told = false;
     while control.hold.is_wanted() && !shared.stop.load(Ordering::Relaxed) {
@@ -278,7 +281,7 @@ fn hold(control: &Control, shared: &Shared, sink: &mut OutputSink<'_>) -> Option
     None
 }
 
-/// Interrupts a trial whose lease has run out.
+/// Interrupts a trial whose lease has expired.
 fn end_with_lease(control: &Control, shared: &Shared) {
     if let Some(lease) = control.hold.lease_run_out() {
         shared.interrupt_because(|| {
@@ -287,7 +290,7 @@ fn end_with_lease(control: &Control, shared: &Shared) {
     }
 }
 
-/// Gives out finished seconds until every thread has sent its last.
+/// Emits complete seconds until every thread has sent its last one.
 fn watch(
     trial: &Trial,
     mut collector: Collector,
@@ -307,12 +310,13 @@ fn watch(
         }
         let is_over = collector.is_over();
         let seconds = collector.collect();
-        // Nothing comes after the last second, so the load ended somewhere within it.
+        // No second follows the last one, so the load ended somewhere within it.
         let cut = seconds.last().map(|(second, _)| *second).filter(|_| collector.is_over());
         for (second, rows) in &seconds {
             progress.count(*second, rows, cut == Some(*second));
         }
-        // After the seconds were taken, and before they are handed on: what they count is in it.
+        // The ledger is written after the seconds were taken and before they are emitted, so that
+        // it contains every request that they count.
         if let Some(ledger) = &shared.ledger {
             let frames = ledger.take_frames(unix_ns());
             if !frames.is_empty() && !sink(Output::Ledger(&frames)) {
@@ -354,7 +358,7 @@ fn watch(
             return;
         }
         match &turns {
-            // What came last is handed on without another wait.
+            // The last seconds are emitted without another wait.
             _ if collector.is_over() => {}
             Some(turns) => turns.sleep(TICK),
             None => std::thread::park_timeout(TICK),
@@ -362,7 +366,7 @@ fn watch(
     }
 }
 
-/// What a load thread needs; the same for each but its number.
+/// What a load thread needs: the same for each thread except its number.
 struct LoadThread<'a, D> {
     trial: &'a Trial,
     driver: &'a Arc<D>,
@@ -370,17 +374,17 @@ struct LoadThread<'a, D> {
     times: &'a Mutex<Vec<IterationTimes>>,
     /// The thread that waits for the load to end.
     watcher: std::thread::Thread,
-    /// What holds the start back, if anything does.
+    /// Holds back the start, if the trial asks for that.
     hold: Option<&'a Hold>,
-    /// When the trial was made, which is its start unless that is held back.
+    /// When the trial was created: its start, unless the start is held back.
     made_ns: u64,
-    /// What it runs on.
+    /// The CPUs that the thread may run on.
     binding: &'a Binding,
     thread: usize,
     threads: usize,
 }
 
-/// Tells the others when a thread ends by a panic, so that they do not wait for it.
+/// Stops the other threads when one panics, so that they do not wait for it.
 struct StopOnPanic<'a>(&'a Shared);
 
 impl Drop for StopOnPanic<'_> {
@@ -394,8 +398,8 @@ impl Drop for StopOnPanic<'_> {
 impl<D: Driver> LoadThread<'_, D> {
     fn run(self, recorder: Recorder) -> Result<ThreadEnd, Error> {
         let _guard = StopOnPanic(self.shared);
-        // Timers must not be a timer slack (50 microseconds) late.
-        // SAFETY: takes numbers only, and concerns only this thread.
+        // The default timer slack would make timers up to 50 microseconds late. SAFETY: takes
+        // numbers only, and affects this thread only.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
         let result = self.load(recorder);
         if let Err(error) = &result {
@@ -470,7 +474,7 @@ impl<D: Driver> LoadThread<'_, D> {
         Ok(ThreadEnd { tally, cpu_ns, awake_ns, run_delay_ns })
     }
 
-    /// A script's times count from the common start, whenever its first action is done here.
+    /// Starts the clock of a script at the common start, even if its first action here comes later.
     fn begin_script(&self, hold: &Hold) {
         if let (Some(script), Some((start_ns, _))) = (&self.trial.open_script, hold.started()) {
             script.begun_ns(start_ns);
@@ -493,7 +497,7 @@ impl<D: Driver> LoadThread<'_, D> {
         self.times.lock().expect("no thread panics here").last().map_or(0, |times| times.start_ns)
     }
 
-    /// Notes when this thread ended its part; the latest thread decides.
+    /// Records when this thread ended its part of the iteration; the last thread decides.
     fn end(&self, window: &Window, tally: &mut Tally, now_ns: u64) {
         let trial_start_ns = self.start_ns();
         let since = |time_ns: u64| time_ns.saturating_sub(trial_start_ns);
@@ -535,7 +539,7 @@ fn summary(
     for times in &mut iterations {
         times.start_ns = times.start_ns.saturating_sub(start.monotonic_ns);
     }
-    // Where a common start was given, the trial's times count from it.
+    // Where hosts were given a common start, the trial's times count from that start.
     let start_error_ns =
         control.hold.started().and_then(|_| iterations.first()).map(|first| first.start_ns);
     let ended_early = shared.ended_early();

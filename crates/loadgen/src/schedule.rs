@@ -1,31 +1,33 @@
-//! When each request is due: at once, at a bounded pace, or at the arrivals of an open load.
+//! When each request is due: immediately, at a limited rate, or at the arrival times of an open
+//! load.
 
 use crate::chance::{mix64, unit};
 use crate::trial::{Arrivals, Load, Trial};
 
-/// The times at which one load thread's requests are due.
+/// Due times of one load thread's requests.
 #[derive(Debug)]
 pub(crate) enum Schedule {
     /// As soon as a client is free.
     Closed,
-    /// As soon as a client is free, but not faster than this.
+    /// As soon as a client is free, but no faster than this rate.
     Paced {
-        /// Time between two requests of this thread.
+        /// Minimum time between two requests of this thread.
         gap_ns: f64,
-        /// When the next may start.
+        /// Earliest start of the next request.
         next_ns: f64,
     },
-    /// At arrivals that no response delays.
+    /// At arrival times that do not depend on answers.
     Open {
-        /// When the iteration began.
+        /// Start of the iteration.
         start_ns: u64,
         /// Mean time between two arrivals at this thread.
         gap_ns: f64,
-        /// When the next arrives, after the start: a small number, so that a small gap still counts.
+        /// Next arrival, relative to the start. Relative times stay small, so that small gaps are
+        /// not lost to rounding.
         next_ns: f64,
-        /// The law.
+        /// Distribution of arrivals.
         arrivals: Arrivals,
-        /// Arrivals so far; with the seed, the source of chance.
+        /// Number of arrivals so far; an input of the random numbers, with the seed.
         count: u64,
         /// This thread's seed.
         seed: u64,
@@ -33,10 +35,11 @@ pub(crate) enum Schedule {
 }
 
 impl Schedule {
-    /// Makes the schedule of thread `thread` of `threads` for an iteration that starts at `start_ns`.
+    /// Creates the schedule of thread `thread` of `threads` for an iteration that starts at
+    /// `start_ns`.
     ///
-    /// Independent Poisson streams of a share of the rate add up to one of the whole rate; constant
-    /// arrivals are staggered over the threads, and over the hosts.
+    /// Independent Poisson streams with a share of the rate each add up to one stream with the
+    /// whole rate. Constant arrivals are staggered over threads and hosts.
     #[must_use]
     pub(crate) fn new(
         trial: &Trial,
@@ -46,7 +49,7 @@ impl Schedule {
         iteration: u32,
     ) -> Self {
         let portion = trial.portion();
-        // The threads of all hosts take turns, those of one host in a row of their own.
+        // Threads of all hosts take turns; the threads of one host have consecutive positions.
         let all = threads as f64 * f64::from(portion.of);
         let place = portion.number(thread as u64);
         let gap_ns = |rate_per_s: f64| 1e9 * all / rate_per_s;
@@ -90,12 +93,12 @@ impl Schedule {
         }
     }
 
-    /// Takes the next request and returns when it is due.
+    /// Takes the next request and returns its due time.
     #[inline]
     pub(crate) fn take_ns(&mut self, now_ns: u64) -> u64 {
         let due_ns = self.peek_ns(now_ns);
         if let Self::Paced { gap_ns, next_ns } = self {
-            // Unused time is not saved up: a limit bounds bursts too.
+            // Unused time is not accumulated: the limit also applies to bursts.
             *next_ns = next_ns.max(now_ns as f64 - *gap_ns) + *gap_ns;
         } else {
             self.advance();
@@ -103,7 +106,7 @@ impl Schedule {
         due_ns
     }
 
-    /// Returns how many arrivals are expected before a time.
+    /// Returns the expected number of arrivals before a time.
     #[must_use]
     pub(crate) fn expected_until(&self, end_ns: u64) -> f64 {
         match self {
@@ -115,8 +118,8 @@ impl Schedule {
         }
     }
 
-    /// Takes all that arrives before a time, as so many slices of it: the middle of each, and how
-    /// many its law expects in it. So the work does not grow with the rate.
+    /// Takes all arrivals before a time as a number of slices: the middle of each slice, and the
+    /// expected number of arrivals in it. The cost does not depend on the rate.
     pub(crate) fn take_slices(&mut self, end_ns: u64, slices: u32) -> Vec<(u64, u64)> {
         let expected = self.expected_until(end_ns);
         let first_ns = self.peek_ns(0);
@@ -132,7 +135,7 @@ impl Schedule {
             .collect()
     }
 
-    /// Tells whether latency counts from the due time.
+    /// Returns whether latency counts from the due time.
     #[must_use]
     pub(crate) fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. })
@@ -143,7 +146,7 @@ impl Schedule {
             *count += 1;
             *next_ns += match arrivals {
                 Arrivals::Constant => *gap_ns,
-                // The inverse of the exponential law's distribution function.
+                // Inverse of the cumulative distribution function of the exponential distribution.
                 Arrivals::Poisson => -*gap_ns * (1.0 - unit(mix64(*seed ^ mix64(*count)))).ln(),
             };
         }

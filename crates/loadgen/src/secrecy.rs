@@ -1,9 +1,10 @@
-//! What others have said, made fit for records and terminals: without secrets or control characters.
+//! Makes text from targets and other programs safe for records and terminals: removes secrets and
+//! control characters.
 //!
-//! A server may send back what it was sent, whole or in part, and encoded. So a secret is looked
-//! for in every form in which a server would write it, and by all of its parts: any stretch of
-//! [`PART_BYTES`] bytes that a secret holds too is blotted. Blot first and cut afterwards: what a
-//! cut leaves of a secret may be too short to be known for one.
+//! A server may send back what it received, whole or in part, and encoded. So each secret is
+//! searched for in every encoding that a server may use, and in parts: any sequence of
+//! [`PART_BYTES`] bytes that also occurs in a secret is blotted. Blot first and cut afterwards: the
+//! rest of a secret after a cut may be too short to recognise.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -15,63 +16,63 @@ use std::sync::{LazyLock, Mutex};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 const HIDDEN: &str = "***";
-/// So many bytes in a row that a secret holds too are a part of it.
+/// A common sequence of this many bytes counts as part of a secret.
 pub const PART_BYTES: usize = 8;
-/// The most of a text, in characters, in which a target had its say.
+/// Maximum length, in characters, of text that may contain data from the target.
 const TOLD_CHARACTERS: usize = 2000;
-/// A shorter secret would be found in words that have nothing to do with it.
+/// Shorter secrets are ignored, because they would match in unrelated words.
 const SHORTEST_BYTES: usize = 4;
 /// A base64 secret that decodes to this many bytes is an encryption key, which a server may echo as raw bytes.
 const KEY_BYTES: RangeInclusive<usize> = 16..=64;
-/// What stands in the place of a name that may be a secret.
+/// Replaces a name that may be a secret.
 const UNNAMED: &str = "of the name that is given (not repeated: it may be the secret itself)";
-/// What stands in the place of a character that steers a terminal.
+/// Replaces a terminal control character.
 const CONTROL: char = '\u{fffd}';
 
-/// Secrets of one place of which at least the last so many are known: a server may send back one that
-/// has ended for the client, such as that of a request which is still under way. Tokens are renewed a
-/// second apart at the most.
+/// How many of the latest secrets of one place are remembered, at least. A server may send back a
+/// secret that is no longer valid for the client, for example that of a request in flight. Tokens
+/// are renewed at most once a second.
 const RENEWALS: usize = 256;
-/// Parts of a place's secrets, about 20 bytes each, from which on fewer secrets are known, but the last
-/// two: a server may make its tokens as long as a head.
+/// When the secrets of one place have this many parts, at about 20 bytes each, fewer secrets are
+/// remembered, but at least the last two: a server may create tokens as long as a head.
 const PARTS_MAX: usize = 1 << 21;
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-/// Remembers a secret, so that no text of this process will hold it. `place` says where it comes from:
-/// a file, the log-in of a user. What a place gave long before what it gives now is forgotten, or
-/// tokens that always expire would fill the memory.
+/// Remembers a secret, so that no text of this process contains it. `place` is its source: a file,
+/// the log-in of a user. The oldest secrets of a place are forgotten; otherwise short-lived tokens
+/// would fill the memory.
 pub(crate) fn remember(place: &str, secret: &str) {
     KNOWN.lock().expect("the lock is not poisoned").add(place, secret);
 }
 
-/// Returns what a target said as one line for people.
+/// Returns a target's message as one line for users.
 pub fn foreign_line(text: &str) -> String {
     plain(&blot_known(text)).replace(['\n', '\t'], " ")
 }
 
-/// Returns a text in which a target may have had its say; its line breaks are ours. What a target
-/// makes as long as it likes, such as keys and the tokens of listings, is cut.
+/// Returns a text that may contain data from the target; line breaks are ours. Data whose length
+/// the target chooses, such as keys and tokens of listings, is cut.
 pub(crate) fn foreign_text(text: &str) -> String {
     let known = KNOWN.lock().expect("the lock is not poisoned");
     told(text, |part| known.blot(part))
 }
 
-/// Blots and cuts a text, and looks at no more of it than that takes.
+/// Blots and cuts a text, without searching more of it than necessary.
 fn told(text: &str, blot: impl Fn(&str) -> String) -> String {
     let mut seen_bytes = 2 * TOLD_CHARACTERS;
     loop {
         let end = seen_bytes.min(text.len());
         let end = (end..).find(|at| text.is_char_boundary(*at)).expect("its end is one");
         let told = plain(&blot(&text[..end]));
-        // What is left of a secret at the end may be too short to be known for one.
+        // A remaining part of a secret at the end may be too short to recognise.
         let is_enough = told.chars().nth(TOLD_CHARACTERS + PART_BYTES).is_some();
         if is_enough || end == text.len() {
             return cut(&told, TOLD_CHARACTERS).into_owned();
         }
-        // What is blotted becomes shorter.
+        // Blotting shortens the text.
         seen_bytes *= 8;
     }
 }
@@ -80,8 +81,9 @@ fn blot_known(text: &str) -> String {
     KNOWN.lock().expect("the lock is not poisoned").blot(text)
 }
 
-/// Returns a variable's name for a message. What may be a secret that was put in the place of the name
-/// is not repeated: names of variables that hold secrets are capital letters with underscores.
+/// Returns the name of an environment variable for a message. A possible secret in place of the
+/// name is not repeated: names of variables that hold secrets consist of capital letters and
+/// underscores.
 #[must_use]
 pub fn variable_named(name: &str) -> String {
     let is_name = name.contains('_')
@@ -91,8 +93,8 @@ pub fn variable_named(name: &str) -> String {
     if is_name { format!("\"{name}\"") } else { UNNAMED.to_owned() }
 }
 
-/// Returns a file's name for a message that it cannot be read. What may be a secret that was put in the
-/// place of the path is not repeated: of a path, the file or at least its first folder is there.
+/// Returns the name of a file for a message that it cannot be read. A possible secret in place of
+/// the path is not repeated: for a real path, the file or at least its first folder exists.
 #[must_use]
 pub fn file_named(path: &str) -> String {
     let path = Path::new(path);
@@ -110,21 +112,21 @@ pub fn file_named(path: &str) -> String {
     }
 }
 
-/// Replaces every character that could steer a terminal, but line breaks and tabulators.
+/// Replaces every character that could control a terminal, except line breaks and tabs.
 #[must_use]
 pub fn plain(text: &str) -> String {
-    // Replaced, not removed: what they were put between must not grow together.
+    // Replaced, not removed, so that the characters around them are not joined.
     text.replace("\r\n", "\n").chars().map(|one| if steers(one) { CONTROL } else { one }).collect()
 }
 
-/// Tells whether a character moves the cursor, changes colours, or turns the order of others.
+/// Returns whether a character moves the cursor, changes colours or reorders other characters.
 fn steers(one: char) -> bool {
     let is_direction =
         matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     (one.is_control() && one != '\n' && one != '\t') || is_direction
 }
 
-/// Returns a text with secrets, and parts of them, blotted out.
+/// Returns a text in which secrets, and parts of them, are blotted out.
 #[must_use]
 pub fn blot<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> String {
     let mut known = Secrets::default();
@@ -132,7 +134,7 @@ pub fn blot<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> Strin
     blot_with(text, [&known])
 }
 
-/// The secrets of this process, by the place that each comes from.
+/// The secrets of this process, by source.
 #[derive(Default)]
 struct Known(HashMap<String, Succession>);
 
@@ -149,14 +151,14 @@ impl Known {
     }
 }
 
-/// The secrets that a place has given one after another. The oldest go, half of all at a time.
+/// The successive secrets of one source. When there are too many, the older half is dropped.
 #[derive(Default)]
 struct Succession {
     last: Generation,
     before: Generation,
 }
 
-/// So many of them in a row.
+/// A generation of successive secrets.
 #[derive(Default)]
 struct Generation {
     secrets: HashSet<String>,
@@ -165,7 +167,7 @@ struct Generation {
 
 impl Succession {
     fn add(&mut self, secret: &str) {
-        // Most places give the same one again and again.
+        // Most sources return the same secret repeatedly.
         if self.last.secrets.contains(secret) {
             return;
         }
@@ -177,11 +179,11 @@ impl Succession {
     }
 }
 
-/// What texts are searched for: the parts of each form of each secret, made once, as a long run gets
-/// many tokens and has many texts.
+/// Search patterns: the parts of each form of each secret. They are computed once, because a long
+/// run gets many tokens and has many texts.
 #[derive(Default)]
 struct Secrets {
-    /// Every stretch of [`PART_BYTES`] bytes of the longer forms, in lower case.
+    /// Every sequence of [`PART_BYTES`] bytes of the longer forms, in lower case.
     parts: HashSet<[u8; PART_BYTES]>,
     /// The forms that are shorter than that.
     words: BTreeSet<Vec<u8>>,
@@ -208,7 +210,7 @@ impl Secrets {
         }
     }
 
-    /// Marks what a text in lower case holds of them.
+    /// Marks the parts of these secrets in a text in lower case.
     fn mark(&self, bytes: &[u8], is_hidden: &mut [bool]) {
         for (start, window) in bytes.windows(PART_BYTES).enumerate() {
             if self.parts.contains(window) {
@@ -236,7 +238,7 @@ fn blot_with<'a>(text: &str, all: impl IntoIterator<Item = &'a Secrets>) -> Stri
     without(text, &is_hidden)
 }
 
-/// Writes a text with one mark for each stretch of hidden bytes.
+/// Returns a text with one mark for each sequence of hidden bytes.
 fn without(text: &str, is_hidden: &[bool]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut was_hidden = false;
@@ -252,7 +254,7 @@ fn without(text: &str, is_hidden: &[bool]) -> String {
     out
 }
 
-/// Returns a secret in all forms in which a server would write it back.
+/// Returns a secret in all encodings in which a server may send it back.
 fn forms_of(secret: &[u8]) -> BTreeSet<Vec<u8>> {
     #[cfg(test)]
     tests::FORMED.with(|count| count.set(count.get() + 1));
@@ -273,8 +275,8 @@ fn forms_of(secret: &[u8]) -> BTreeSet<Vec<u8>> {
     for text in texts_of(secret) {
         forms.extend(quoted_forms(&text).map(String::into_bytes));
     }
-    // In a longer text (`user:password`) it begins at any of three places of a group. The characters
-    // at both ends depend on what stands beside it.
+    // Inside a longer text (`user:password`), it begins at one of three positions in a base64
+    // group. The characters at both ends depend on the neighbouring bytes.
     for shift in 0..3 {
         let shifted = [&b"\0\0\0"[..shift], secret].concat();
         let (first, last) = (usize::from(shift > 0) + shift, shifted.len() * 8 / 6);
@@ -287,8 +289,8 @@ fn forms_of(secret: &[u8]) -> BTreeSet<Vec<u8>> {
     forms
 }
 
-/// Returns the texts that a secret may be printed as. Bytes that are not UTF-8 are printed with replacement
-/// characters, or as Latin-1.
+/// Returns the texts as which a secret may be printed. Bytes that are not UTF-8 are printed with
+/// replacement characters, or as Latin-1.
 fn texts_of(secret: &[u8]) -> Vec<String> {
     match str::from_utf8(secret) {
         Ok(text) => vec![text.to_owned()],
@@ -299,7 +301,7 @@ fn texts_of(secret: &[u8]) -> Vec<String> {
     }
 }
 
-/// Returns a text as it is, and as JSON and XML hold it.
+/// Returns a text unchanged, and as escaped in JSON and XML.
 fn quoted_forms(text: &str) -> impl Iterator<Item = String> {
     let in_xml = |quote, apostrophe| {
         let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
@@ -333,7 +335,7 @@ fn percent(secret: &[u8], stays: impl Fn(u8) -> bool) -> String {
     out
 }
 
-/// Writes the inside of a JSON string; `is_ascii` as the libraries do that escape all else.
+/// Escapes a text for a JSON string; with `is_ascii`, also all characters that are not ASCII.
 fn in_json(secret: &str, is_ascii: bool) -> String {
     let quoted = serde_json::to_string(secret).expect("a text");
     let inside = &quoted[1..quoted.len() - 1];
@@ -351,7 +353,7 @@ fn in_json(secret: &str, is_ascii: bool) -> String {
     out
 }
 
-/// Cuts a text that has been blotted to so many characters.
+/// Cuts a blotted text to a maximum number of characters.
 pub(crate) fn cut(text: &str, characters_max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(characters_max) {
         None => Cow::Borrowed(text),
@@ -366,13 +368,13 @@ mod tests {
     use super::*;
 
     std::thread_local! {
-        /// How often the forms of a secret were made.
+        /// Counts how often the forms of a secret were computed.
         pub(super) static FORMED: Cell<usize> = const { Cell::new(0) };
     }
 
     const SECRET: &str = "p/w+\"<ü&'%5> cat\\nary";
 
-    /// Returns the longest stretch of a secret that a text still holds.
+    /// Returns the longest part of a secret that a text contains.
     fn left(text: &str, secret: &str) -> usize {
         let starts = || secret.char_indices().map(|(start, _)| start);
         let ends = |start| {
@@ -440,7 +442,7 @@ mod tests {
         let begin = FORMED.get();
         for number in 0..100 {
             remember("one log-in", &token(number));
-            // Each log-in has texts, in which all tokens so far are looked for.
+            // Each log-in has messages, in which all previous tokens are searched for.
             for before in [0, number / 2, number] {
                 let told = foreign_line(&format!("you sent '{}'", token(before)));
                 assert_eq!(told, "you sent '***'");

@@ -1,4 +1,4 @@
-//! A driver's own keys of a target: what may stand there, checked and read.
+//! A driver's own keys of a target: their kinds, checks and access.
 
 use serde_json::{Map, Value};
 
@@ -7,22 +7,22 @@ use serde_json::{Map, Value};
 pub struct Setting {
     /// The key.
     pub name: &'static str,
-    /// What may stand there.
+    /// Kind of value.
     pub kind: SettingKind,
-    /// Whether it must be there.
+    /// Whether it is required.
     pub required: bool,
-    /// What is taken when it is absent, as text.
+    /// Default value, as text.
     pub default: Option<&'static str>,
-    /// One line for people.
+    /// One line for users.
     pub help: &'static str,
 }
 
-/// Makes a setting that need not be given and has no default.
+/// Creates an optional setting without a default.
 pub(crate) const fn setting(name: &'static str, kind: SettingKind, help: &'static str) -> Setting {
     Setting { name, kind, required: false, default: None, help }
 }
 
-/// What may stand at a setting's key.
+/// Kind of value of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingKind {
     /// A text.
@@ -33,18 +33,18 @@ pub enum SettingKind {
     TextOrReference,
     /// A reference to a secret in the environment or a file, never the secret.
     Secret,
-    /// Yes or no.
+    /// True or false.
     Flag,
     /// A number.
     Number,
-    /// One text or several.
+    /// One text or a list of texts.
     Texts,
-    /// Names and values.
+    /// A map of names to values.
     Map,
 }
 
 impl SettingKind {
-    /// Returns the kind's name for other programs.
+    /// Returns the kind's name, for other programs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl SettingKind {
     }
 }
 
-/// Returns every mistake in the settings, worded with the key, what was found and what is allowed.
+/// Returns all mistakes in the settings, with the key, the value and what is allowed.
 pub(crate) fn mistakes(table: &[Setting], settings: &Map<String, Value>) -> Vec<String> {
     let mut mistakes = Vec::new();
     for setting in table {
@@ -72,7 +72,7 @@ pub(crate) fn mistakes(table: &[Setting], settings: &Map<String, Value>) -> Vec<
             None | Some(Value::Null) => {}
             Some(value) => {
                 if let Err(allowed) = check(setting.kind, value) {
-                    // A secret that was put here by mistake must not travel on in a message.
+                    // A secret that was entered here by mistake must not appear in a message.
                     let found = match setting.kind {
                         SettingKind::Secret => "something else".to_owned(),
                         _ => value.to_string(),
@@ -93,7 +93,7 @@ pub(crate) fn mistakes(table: &[Setting], settings: &Map<String, Value>) -> Vec<
 }
 
 fn check(kind: SettingKind, value: &Value) -> Result<(), String> {
-    // A line break would begin another header where the text goes into one.
+    // In a header, a line break would begin another header.
     let is_line = |text: &str| !text.is_empty() && !text.chars().any(char::is_control);
     let is_text = || value.as_str().is_some_and(is_line);
     let (is_right, allowed) = match kind {
@@ -123,7 +123,7 @@ fn check(kind: SettingKind, value: &Value) -> Result<(), String> {
     if is_right { Ok(()) } else { Err(allowed) }
 }
 
-/// Tells whether a value names an environment variable or a file, and nothing else.
+/// Returns whether a value is exactly a reference to an environment variable or a file.
 fn is_reference(value: &Value) -> bool {
     value.as_object().is_some_and(|object| {
         object.len() == 1
@@ -131,12 +131,12 @@ fn is_reference(value: &Value) -> bool {
     })
 }
 
-/// Returns a text.
+/// Returns a setting as text, if it is one.
 pub(crate) fn text<'a>(settings: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
     settings.get(key).and_then(Value::as_str)
 }
 
-/// Returns one text or several.
+/// Returns a setting that is one text or a list of texts.
 pub(crate) fn texts<'a>(settings: &'a Map<String, Value>, key: &str) -> Vec<&'a str> {
     match settings.get(key) {
         Some(Value::String(one)) => vec![one],
@@ -145,7 +145,7 @@ pub(crate) fn texts<'a>(settings: &'a Map<String, Value>, key: &str) -> Vec<&'a 
     }
 }
 
-/// Returns names and values, the values as text.
+/// Returns a setting that is a map; values are converted to text.
 pub(crate) fn pairs(settings: &Map<String, Value>, key: &str) -> Vec<(String, String)> {
     let Some(Value::Object(map)) = settings.get(key) else { return Vec::new() };
     map.iter()

@@ -1,4 +1,5 @@
-//! Known truth in, same truth out: the simulated target on a virtual clock.
+//! Compares the measured results of the simulated target on a virtual clock with its known
+//! behaviour.
 
 use std::collections::BTreeMap;
 
@@ -134,7 +135,7 @@ fn a_stall_of_a_second_shows_in_every_request_due_in_it() {
         "stop": {"duration_ns": 10_000_000_000_u64}})));
     let response = ran.histogram("response");
     assert_eq!(response.len(), 10_000, "late requests are kept, never thinned");
-    // One request a millisecond was due in the stall; each waits for its end.
+    // One request per millisecond was due during the stall; each waits for its end.
     let slow = response.len() - response.count_between(1, 2_000_000);
     assert!((990..=1010).contains(&slow), "{slow}");
     assert!(is_close(response.max(), 1e9, 0.01), "{}", response.max());
@@ -170,7 +171,7 @@ fn as_many_are_in_flight_as_littles_law_says() {
         assert_eq!(measured_ns, 100_000_000_000);
         times.in_flight_ns as f64 / measured_ns as f64
     };
-    // Ten clients that never rest; and 500 requests a second of 20 ms each.
+    // Ten clients that are always busy; and 500 requests a second of 20 ms each.
     let closed = law(json!({"kind": "closed", "clients": 10}));
     assert!((closed - 10.0).abs() < 0.001, "{closed}");
     let open = json!({"kind": "open", "rate_per_s": 500.0, "arrivals": "poisson",

@@ -1,4 +1,4 @@
-//! What drivers say of themselves fits together: names of settings, words for targets, operations.
+//! Consistency of the facts about drivers: names of settings, words for targets, operations.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ fn facts_name_only_settings_that_the_driver_has() {
             let (setting, key) = variable.setting.split_once('.').unwrap_or((variable.setting, ""));
             let kind = kind_of(driver, setting);
             assert_eq!(kind == SettingKind::Map, !key.is_empty(), "{}", variable.name);
-            // What may be a secret is never taken by value.
+            // A setting that may be a secret is never copied by value.
             let may_be_secret = matches!(kind, SettingKind::Secret);
             assert!(variable.is_secret || !may_be_secret, "{}", variable.name);
         }

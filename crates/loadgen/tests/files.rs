@@ -1,4 +1,4 @@
-//! Files and blocks: what is written is there, what is read is checked, strangers' data is safe.
+//! Files and blocks: written data exists, reads are checked, and data of others is safe.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -8,7 +8,7 @@ use loadstone_loadgen::run::{Control, Summary, run_trial};
 use loadstone_loadgen::trial::Trial;
 use serde_json::{Value, json};
 
-/// A directory that goes with its test.
+/// A directory that is removed after its test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -52,7 +52,7 @@ impl Settings {
         self
     }
 
-    /// Writes a trial of 12 objects of 10 000 bytes in blocks of 4096, in two buckets.
+    /// Returns a trial of 12 objects of 10 000 bytes in blocks of 4096, in two buckets.
     fn document(&self, operation: &str) -> Value {
         let mut settings = self.more.clone();
         settings["path"] = self.path.to_str().expect("text").into();
@@ -154,7 +154,7 @@ fn every_way_of_writing_a_file_leaves_the_same_bytes() {
         let folder = Folder::new(&format!("way-of-writing-{number}"));
         let files = Settings { more: settings, ..folder.files() };
         match try_run(&files.document("put")) {
-            // A file system without direct I/O is refused as such, before load.
+            // On a file system without direct I/O, the trial is refused before the load.
             Err(error) => assert!(error.contains("O_DIRECT"), "{error}"),
             Ok(summary) => {
                 assert_good(&summary, 12);
@@ -278,7 +278,7 @@ fn blocks_are_written_read_and_checked_by_both_engines() {
         mix["dataset"]["version"] = 2.into();
         mix["keys"] = json!({"order": "uniform"});
         mix["stop"]["requests"] = 500.into();
-        // Some reads meet a write of their block halfway, and are whole when looked at again.
+        // Some reads overlap a write of their block, and are consistent when read again.
         assert_good(&run(&mix), 500);
         let file = fs::OpenOptions::new().write(true).open(&blocks.path).expect("it is there");
         file.write_all_at(b"?", (1 << 20) + 4100).expect("it can be written");

@@ -1,4 +1,4 @@
-//! What HTTP clients do over several requests: uploads in parts, buckets, tokens, and TLS.
+//! HTTP clients over several requests: multipart uploads, buckets, tokens, and TLS.
 
 mod scripted;
 
@@ -17,7 +17,7 @@ const CERTIFICATE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates/certificate.pem");
 const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates/key.pem");
 
-/// Answers as a store does whose bucket is marked as ours.
+/// Answers like a store whose bucket carries our mark.
 fn marked(asked: &scripted::Asked) -> Option<Vec<Step>> {
     let mark = br#"{"loadstone": 1, "run": "0123456789abcdef0123456789abcdef"}"#;
     let is_mark = asked.is("GET /b/.loadstone-mark");
@@ -60,7 +60,7 @@ fn an_upload_that_fails_late_is_given_up_and_told() {
             }
             line if line.contains("partNumber") => say("200 OK", "ETag: \"e\"\r\n", b""),
             line if line.starts_with("DELETE") => say("204 No Content", "", b""),
-            // Blanks while it works, then the error, all with the status of success.
+            // Blanks while the store works, then the error, all with a success status.
             _ => say("200 OK", "", b"  \n<Error><Code>SlowDown</Code><Message>later</Message></Error>"),
         })
     });
@@ -130,7 +130,7 @@ fn a_target_that_cannot_do_several_ranges_is_unsupported_and_no_loss_of_data() {
             });
             let summary = run(&s3_trial(&server, operation, 4, json!({})));
             let kinds: Vec<&str> = summary.error_examples.keys().map(String::as_str).collect();
-            // One range is answered by one range: nothing is wrong with that.
+            // A single range is the right answer to a request for a single range.
             let is_right = status.starts_with("206") && operation == "range_get";
             let expected: &[&str] = if is_right { &[] } else { &["unsupported"] };
             assert_eq!(kinds, expected, "{operation}, {status}");
@@ -191,7 +191,7 @@ fn a_bucket_in_the_url_of_the_endpoint_is_told() {
 
 #[test]
 fn nothing_is_written_into_a_bucket_that_the_url_of_the_endpoint_names() {
-    // As a store where the bucket `mine` is: what comes behind it is a key.
+    // Answers like a store that contains the bucket `mine`: the rest of the path is a key.
     let server = Server::start(|asked| match asked.is("PUT ") {
         true => say("200 OK", "", b""),
         false => {
@@ -207,7 +207,7 @@ fn nothing_is_written_into_a_bucket_that_the_url_of_the_endpoint_names() {
     assert!(!server.lines().iter().any(|line| line.starts_with("PUT")), "nothing was written");
 }
 
-/// Answers as a bucket of ours whose listing has no end: page after page.
+/// Answers like a bucket of ours with an endless listing: page after page.
 fn endless(next: impl Fn(u64) -> String + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {
         marked(asked).unwrap_or_else(|| match asked.is("GET /b?") {
@@ -291,7 +291,7 @@ fn swift_settings(server: &Server) -> Value {
 
 #[test]
 fn a_token_that_is_old_by_this_hosts_clock_makes_no_storm_of_log_ins() {
-    // Expired at once, an expiry beyond the end of time, and one that is not understood.
+    // Expired at once, an expiry that overflows, and an invalid one.
     for life in ["0", "18446744073709551615", "-5"] {
         let server = Server::start(move |asked| {
             let host = asked.head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
@@ -313,12 +313,12 @@ fn a_token_that_is_old_by_this_hosts_clock_makes_no_storm_of_log_ins() {
 
 #[test]
 fn a_target_that_refuses_every_token_makes_no_storm_of_log_ins_and_they_are_counted() {
-    // The identity service goes on to give tokens, or fails after the first.
+    // The identity service continues to issue tokens, or fails after the first.
     for (lasts, kind) in [(true, "http_401"), (false, "auth")] {
         let server = Server::start(move |asked| {
             let host = asked.head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
             if !asked.is("GET /auth/v1.0") {
-                // Containers are there: what is refused are the requests of the load.
+                // Containers exist: only the requests of the load are refused.
                 let is_object = asked.head.lines().next().unwrap().matches('/').count() > 4;
                 return say(if is_object { "401 Unauthorized" } else { "200 OK" }, "", b"");
             }
@@ -403,7 +403,7 @@ fn a_token_that_is_no_longer_taken_is_renewed_once_for_all_clients() {
     let log_ins = server.lines().iter().filter(|line| line.contains("/auth/v1.0")).count();
     assert_eq!(log_ins, 2, "one at the start and one renewal");
     assert!(summary.requests_repeated >= 1);
-    // The script answers reads with 201, which is not what they expect; none may be 401.
+    // The script answers reads with 201, which is unexpected; none may be 401.
     assert_eq!(summary.error_examples.keys().collect::<Vec<_>>(), ["http_201"]);
 }
 

@@ -1,5 +1,5 @@
-//! What HTTP clients make of targets that misbehave: each fault has its own outcome, is counted
-//! once, and does not spoil the requests that follow.
+//! HTTP clients with targets that misbehave: each fault has its own outcome, is counted once, and
+//! does not affect the requests that follow.
 
 mod scripted;
 
@@ -14,7 +14,7 @@ fn object() -> Vec<u8> {
     payload(&s3_trial(&nowhere, "get", 1, json!({})))
 }
 
-/// Reads four times from a server whose second answer is the faulty one.
+/// Reads four times from a server whose second answer is faulty.
 fn second_of_four(
     changes: Value,
     fault: impl Fn(&Asked) -> Vec<Step> + Send + Sync + 'static,
@@ -123,7 +123,7 @@ fn interim_answers_are_passed_over() {
 
 #[test]
 fn a_kept_connection_that_went_stale_is_no_failure() {
-    // The server takes the request and closes without a word: as if it had closed just before.
+    // The server takes the request and closes without an answer, as if it had closed just before.
     let got = second_of_four(json!({}), |_| vec![Step::Close]);
     assert_eq!((got.failed, got.connections, got.repeated), (0, 2, 1), "{got:?}");
 }
@@ -152,7 +152,7 @@ fn a_close_in_the_middle_of_a_body_truncates_it() {
 
 #[test]
 fn an_answer_that_stalls_times_out_and_leaves_the_connection() {
-    // Long enough for the good answers on a busy machine.
+    // Long enough for the successful answers on a busy machine.
     let got = second_of_four(json!({"timeout_ns": 2_000_000_000}), |_| {
         vec![Step::Say(half("200 OK", 4096)), Step::Wait(Duration::from_secs(600))]
     });
@@ -271,7 +271,7 @@ fn bursts_of_refusals_are_counted_one_by_one() {
 #[test]
 fn a_port_without_listener_is_refused() {
     let server = Server::start(|_| Vec::new());
-    // Bound, so that the port is taken, and never listening.
+    // Bound, so that the port is in use, but never listening.
     let bound = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     bound.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
     let address = bound.local_addr().unwrap().as_socket().expect("it is of IPv4");
@@ -295,11 +295,12 @@ fn an_answer_that_comes_before_the_end_of_an_upload_counts() {
     let mark = br#"{"loadstone": 1, "run": "0123456789abcdef0123456789abcdef"}"#;
     let server = Server::start(|asked| match asked.is("PUT ") {
         false => say("200 OK", "", if asked.is("HEAD ") { b"" } else { mark }),
-        // Answered from the head alone: the body is never read.
+        // Answered after the head: the body is never read.
         true => vec![
             Step::Wait(Duration::ZERO),
             Step::Say(answer("403 Forbidden", "", b"<Error><Code>AccessDenied</Code></Error>")),
-            // Closing with a body unread resets, which must not overtake the answer.
+            // A close with an unread body resets the connection, which must not overtake the
+            // answer.
             Step::Wait(Duration::from_secs(600)),
         ],
     });

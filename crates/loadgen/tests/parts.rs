@@ -1,4 +1,4 @@
-//! Parts of one object in several requests at once: their order, their times, and what fails.
+//! Concurrent requests for the parts of one object: their order, their times, and failures.
 
 mod scripted;
 
@@ -13,8 +13,8 @@ use loadstone_loadgen::trial::Trial;
 use scripted::{Asked, Server, Step, payload, s3_trial, say, trial};
 use serde_json::{Value, json};
 
-/// Answers as a store does whose bucket is ours and which takes uploads; `part` answers for the
-/// parts, by their number.
+/// Answers like a store whose bucket is ours and which accepts uploads; `part` answers requests for
+/// parts, by number.
 fn store(part: impl Fn(usize, &Asked) -> Vec<Step> + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {
         if !asked.is_read {
@@ -50,7 +50,7 @@ fn document(server: &Server, operation: &str, requests: u64, changes: Value) -> 
     s3_trial(server, operation, requests, whole)
 }
 
-/// Parts as the record holds them: those in histograms, those that failed, and bytes, good or not.
+/// Parts in the record: those in histograms, failed ones, and bytes of all.
 type Parts = (u64, u64, u64);
 
 fn run(document: &Value) -> (Summary, Parts) {
@@ -87,7 +87,7 @@ fn lines_of(server: &Server, start: &str) -> usize {
 
 #[test]
 fn four_parts_are_in_flight_and_end_out_of_order() {
-    // None of four is answered before all four have come; then the later ones first.
+    // The first four are answered only after all four have arrived, and then the later ones first.
     let four = Barrier::new(4);
     let server = store(move |part, _| {
         four.wait();
@@ -97,7 +97,7 @@ fn four_parts_are_in_flight_and_end_out_of_order() {
     let (summary, parts) = run(&document(&server, "multipart_put", 2, json!({})));
     assert_eq!((summary.requests, summary.failed), (2, 0), "{:?}", summary.error_examples);
     assert_eq!((summary.bytes, parts), (2 * 4096, (16, 0, 2 * 4096)));
-    // One more readied the bucket.
+    // One more connection prepared the bucket.
     assert_eq!(summary.connections_opened, 4);
     let asked = server.asked.lock().unwrap();
     let mut bodies = asked.iter().filter(|asked| asked.is("POST /b/o0?uploadId"));

@@ -1,4 +1,4 @@
-//! Payload: what is made can be checked in any pieces, and every kind of damage has its name.
+//! Payload can be checked in pieces of any size, and every kind of damage has its own verdict.
 
 use loadstone_loadgen::payload::{
     Held, ObjectId, PAGE_BYTES, PayloadSpec, Verdict, Verifier, check_blocks, fill,
@@ -38,7 +38,7 @@ fn verdict(spec: &PayloadSpec, object: &ObjectId, bytes: &[u8]) -> Verdict {
     verifier.finish()
 }
 
-/// A sequence of numbers that looks like chance.
+/// A pseudo-random sequence of numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -133,7 +133,7 @@ fn every_flipped_bit_is_found_wherever_it_is() {
 fn a_flipped_bit_is_found_in_a_range_of_parts_of_pages() {
     let object = ObjectId::new(5, 3, 10_000);
     let bytes = made(&spec(), &object);
-    // The header of page 1 is cut inside the writer, so that and the CRC cannot be known.
+    // The header of page 1 is truncated inside the writer, so the writer and the CRC are unknown.
     let range = 4096 + 38..9000_usize;
     for place in range.clone() {
         let mut damaged = bytes.clone();
@@ -270,7 +270,7 @@ fn a_buffer_that_holds_the_duplicates_asked_for_is_left_as_it_is() {
                 _ => (64 * page * chance.below(3) as u64, pages * page),
             };
             let wanted = &mut buffer[..usize::try_from(bytes).expect("small")];
-            // An unannounced change shows whether the buffer was filled again.
+            // An unannounced change reveals whether the buffer was filled again.
             let before: [u8; 8] = wanted[70..78].try_into().expect("eight bytes");
             let mark = before.map(|byte| !byte);
             wanted[70..78].copy_from_slice(&mark);

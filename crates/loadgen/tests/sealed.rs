@@ -1,5 +1,5 @@
-//! Encrypted objects: any part can be made by itself, only its reader can unwrap one's key, and every
-//! kind of damage has its name.
+//! Encrypted objects: any part can be generated alone, only its reader can unwrap an object's key,
+//! and every kind of damage has its own verdict.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 const CIPHERS: [Cipher; 2] = [Cipher::Aes256Gcm, Cipher::Aes256Cbc];
 const READERS: [Reader; 3] = [Reader::Run, Reader::Owner(1), Reader::Inbox(1)];
-/// Users of the keys that these tests make.
+/// Number of users with keys in these tests.
 const USERS: u32 = 3;
-/// Around the least that has room for a plaintext: 76 and 108 bytes with GCM, 144 and 176 with CBC.
+/// Around the minimum with room for plaintext: 76 and 108 bytes with GCM, 144 and 176 with CBC.
 const LENGTHS: [u64; 23] = [
     0, 1, 15, 16, 17, 75, 76, 77, 107, 108, 143, 144, 145, 175, 176, 4096, 65_535, 65_536, 65_537,
     65_563, 65_600, 131_072, 200_000,
@@ -55,7 +55,7 @@ fn object_for(reader: Reader, length: u64) -> ObjectId {
     ObjectId { reader, ..ObjectId::new(5, 3, length) }
 }
 
-/// A sequence of numbers that looks like chance.
+/// A pseudo-random sequence of numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -97,7 +97,7 @@ fn any_part_is_what_it_is_in_the_whole() {
     let mut chance = Chance(2);
     for (cipher, reader) in cases() {
         let key = key(cipher);
-        // One sealer for several objects, as the clients of a thread have.
+        // One sealer for several objects, like the clients of a thread.
         let mut sealer = Sealer::new(&key);
         let lengths = LENGTHS.into_iter().filter(|length| *length > 0);
         let objects: Vec<_> = lengths
@@ -115,7 +115,8 @@ fn any_part_is_what_it_is_in_the_whole() {
     }
 }
 
-/// Layouts of the reference: envelope, nonce, what stands behind the plaintext.
+/// Layouts from the reference: lengths of the envelope, the nonce, and the data after the
+/// plaintext.
 fn layout(cipher: Cipher, reader: Reader) -> (usize, usize, usize) {
     let public_key = if matches!(reader, Reader::Inbox(_)) { 32 } else { 0 };
     match cipher {
@@ -156,7 +157,8 @@ fn every_flipped_bit_is_corrupt_even_unverified_but_for_filler() {
         for length in [least, least + 1, least + 60, 4099, SEGMENT_BYTES + 50] {
             let object = object_for(reader, length as u64);
             let bytes = made(&key, &object);
-            // What CBC has no whole block for, and a last segment without room for a plaintext.
+            // The bytes that do not fill a block of CBC, and a last segment without room for
+            // plaintext.
             let (filler, is_cut) = (length % 16, length > SEGMENT_BYTES);
             let filler = if is_cut { length - SEGMENT_BYTES } else { filler };
             for place in (0..bytes.len()).step_by(1 + bytes.len() / 300) {
@@ -177,7 +179,7 @@ fn a_swapped_mac_is_corrupt() {
     let key = key(Cipher::Aes256Cbc);
     let object = ObjectId::new(5, 3, 2 * SEGMENT_BYTES as u64);
     let mut bytes = made(&key, &object);
-    // Both MACs are right ones, but of the other's ciphertext.
+    // Both MACs are valid, but for the other's ciphertext.
     let (first, second) = bytes.split_at_mut(SEGMENT_BYTES);
     first[SEGMENT_BYTES - 32..].swap_with_slice(&mut second[SEGMENT_BYTES - 32..]);
     assert_eq!(unverified(&key, &object, &bytes), Verdict::Corrupt);
@@ -193,7 +195,7 @@ fn only_its_reader_unwraps_the_key_of_an_object() {
         {
             let object = object_for(other, 4096);
             let expected = if other == reader { Verdict::Ok } else { Verdict::Corrupt };
-            // Even where the envelope says that it is the other's.
+            // Even if the envelope names the other reader.
             bytes[..8].copy_from_slice(&made(&key, &object)[..8]);
             assert_eq!(verdict(&key, &object, &bytes), expected, "{reader:?} by {other:?}");
             assert_eq!(unverified(&key, &object, &bytes), expected, "{reader:?} by {other:?}");
@@ -201,7 +203,7 @@ fn only_its_reader_unwraps_the_key_of_an_object() {
     }
 }
 
-/// A key that agrees with every other on the same secret, and a wrapped key of nothing.
+/// A key that agrees with every other key on the same secret, and an invalid wrapped key.
 #[test]
 fn an_envelope_that_a_stranger_made_is_corrupt() {
     for cipher in CIPHERS {
@@ -260,7 +262,7 @@ fn what_the_plaintext_shows_comes_out_as_without_encryption() {
             let of = |other: ObjectId| verdict(&key, &object, &made(&key, &other));
             assert_eq!(of(ObjectId::new(5, 2, length)), Verdict::Stale, "{cipher:?} {length}");
             assert_eq!(of(ObjectId::new(5, 4, length)), Verdict::Phantom, "{cipher:?} {length}");
-            // Filler has no owner: what a CBC object of another key ends with is not known.
+            // Filler has no owner, so the end of a CBC object of another key is accepted.
             let is_without_filler = cipher == Cipher::Aes256Gcm || length % 16 == 0;
             let expected = if is_without_filler { Verdict::Misdirected } else { Verdict::Corrupt };
             assert_eq!(of(ObjectId::new(6, 3, length)), expected, "{cipher:?} {length}");
@@ -277,7 +279,7 @@ fn swapped_segments_are_misdirected() {
         let (first, second) = bytes.split_at_mut(SEGMENT_BYTES);
         first.swap_with_slice(&mut second[..SEGMENT_BYTES]);
         let verdict = verdict(&key, &object, &bytes);
-        // Pages are cut by segments, so the pieces at their ends belong to no page.
+        // Segments cut pages, so the pieces at their ends are not whole pages.
         assert!(verdict >= Verdict::Misdirected, "{verdict:?}");
     }
 }

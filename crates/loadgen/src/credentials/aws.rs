@@ -1,5 +1,5 @@
-//! Where the keys of an AWS profile come from: written down, had from a process, from a log-in of
-//! `aws sso login`, or from a role that is assumed with keys of another profile.
+//! Obtains the keys of an AWS profile: static keys, the output of a process, a log-in of `aws sso
+//! login`, or a role assumed with the keys of another profile.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ use crate::clock::unix_ns;
 use crate::error::{Error, Kind};
 use crate::transport::endpoint::Url;
 
-/// How many profiles may build on one another.
+/// Maximum number of profiles that refer to one another.
 const CHAIN_MAX: usize = 8;
 const SESSION_NAME: &str = "loadstone";
 const OF_A_POD: [(&str, &str); 3] = [
@@ -30,14 +30,14 @@ const OF_A_POD: [(&str, &str); 3] = [
     ("role_session_name", "AWS_ROLE_SESSION_NAME"),
 ];
 
-/// The texts of the user's files, and what of the environment matters.
+/// The text of the user's files, and the relevant environment variables.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
     credentials: (PathBuf, String),
     config: (PathBuf, String),
 }
 
-/// Which way a profile says to have its keys.
+/// How a profile obtains its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Way<'a> {
     Role(&'a str),
@@ -48,7 +48,7 @@ enum Way<'a> {
 }
 
 impl Way<'_> {
-    /// Looks in the order in which AWS's own tools do.
+    /// Checks in the same order as AWS's own tools.
     fn of(profile: &Section) -> Way<'_> {
         let value = |key| profile.get(key).map(String::as_str).filter(|value| !value.is_empty());
         if let Some(role) = value("role_arn") {
@@ -65,7 +65,7 @@ impl Way<'_> {
 
 impl Files {
     pub(super) fn read() -> Self {
-        // A file that is not there says nothing; both may be absent.
+        // An absent file counts as empty; both may be absent.
         let read = |path: PathBuf| {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             (path, text)
@@ -76,7 +76,7 @@ impl Files {
         }
     }
 
-    /// Returns what decides the keys of a profile, without a secret.
+    /// Returns a text without secrets that identifies the keys of a profile.
     pub(super) fn identity(&self, name: &str) -> String {
         let texts = [&self.credentials.1, &self.config.1].map(|text| sha256(text.as_bytes()));
         let told = [
@@ -92,7 +92,7 @@ impl Files {
         format!("{name:?} {texts:?} {told:?}")
     }
 
-    /// Returns a profile; the default one may say nothing at all.
+    /// Returns a profile; the default profile may be empty.
     pub(super) fn profile(&self, name: &str) -> Result<Section, Error> {
         match read_profile(&self.credentials.1, &self.config.1, name) {
             None if name != "default" => {
@@ -103,7 +103,7 @@ impl Files {
             }
             found => {
                 let mut profile = found.unwrap_or_default();
-                // What a pod is given: it stands for a default profile that says nothing.
+                // In a pod, the environment replaces an empty default profile.
                 if name == "default" && Way::of(&profile) == Way::Nothing {
                     for (key, variable) in OF_A_POD {
                         profile.extend(env(variable).map(|value| (key.to_owned(), value)));
@@ -114,7 +114,7 @@ impl Files {
         }
     }
 
-    /// Returns the commands that are run to have the keys of a profile.
+    /// Returns the commands to run to obtain the keys of a profile.
     pub(super) fn commands(&self, name: &str) -> Vec<String> {
         let mut name = name.to_owned();
         for _ in 0..CHAIN_MAX {
@@ -131,12 +131,12 @@ impl Files {
         Vec::new()
     }
 
-    /// Tells whether a profile names a way to have keys.
+    /// Returns whether a profile defines how to obtain keys.
     pub(super) fn has_way(&self, name: &str) -> Result<bool, Error> {
         Ok(Way::of(&self.profile(name)?) != Way::Nothing)
     }
 
-    /// Has the keys of a profile; None where it names no way to have any.
+    /// Obtains the keys of a profile; `None` if it does not define how.
     pub(super) fn keys(&self, name: &str, stop: &AtomicBool) -> Result<Option<AccessKeys>, Error> {
         self.keys_in_chain(name, &self.profile(name)?, &mut Vec::new(), stop)
     }
@@ -190,7 +190,7 @@ impl Files {
         }
     }
 
-    /// Has keys for the token that `aws sso login` has left.
+    /// Obtains keys for the token that `aws sso login` has stored.
     fn of_sso(
         &self,
         what: &str,
@@ -230,7 +230,7 @@ impl Files {
         let token: Value = serde_json::from_str(&text).unwrap_or_default();
         let of_token = |key: &str| token.get(key).and_then(Value::as_str);
         let value = of_token("accessToken").ok_or_else(|| missing(what, "accessToken"))?;
-        // Older versions write the zone as a word.
+        // Older versions write the time zone as a word.
         let expires_s = of_token("expiresAt").map(|text| text.replace("UTC", "Z"));
         let expires_s = expires_s.as_deref().and_then(parse_iso8601);
         if expires_s.is_some_and(|expires_s| expires_s <= unix_ns() / 1_000_000_000) {
@@ -264,12 +264,12 @@ impl Files {
     }
 }
 
-/// A role, and what the profile says of it.
+/// A role, and the settings of its profile.
 struct Role<'a> {
     what: &'a str,
     arn: &'a str,
     profile: &'a Section,
-    /// The profile that was asked for: it says where services are.
+    /// The profile that was requested, which defines the endpoints of services.
     outer: &'a Section,
 }
 
@@ -361,13 +361,14 @@ impl Role<'_> {
     }
 }
 
-/// Returns the text of the first element of a name in an answer of STS, which holds no entities.
+/// Returns the text of the first element with this name in an answer of STS, which contains no
+/// entities.
 fn between(xml: &str, name: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     Some(rest.split_once("</")?.0.trim().to_owned())
 }
 
-/// Returns the endpoint that stands for AWS's own service, in the order of AWS's own tools.
+/// Returns the endpoint that replaces AWS's own service, with the precedence of AWS's tools.
 fn endpoint(profile: &Section, service: &str) -> Option<String> {
     env(&format!("AWS_ENDPOINT_URL_{service}"))
         .or_else(|| env("AWS_ENDPOINT_URL"))
@@ -379,7 +380,7 @@ fn suffix(region: &str) -> &'static str {
 }
 
 fn home() -> PathBuf {
-    // Not the working directory: what lies there may be a stranger's.
+    // Not the working directory, which may contain files of a stranger.
     PathBuf::from(env("HOME").unwrap_or_else(|| "/nonexistent".to_owned()))
 }
 

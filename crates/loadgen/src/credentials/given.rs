@@ -1,4 +1,4 @@
-//! Takes keys that others give: a file, the environment, a container's service, a process.
+//! Obtains keys from a file, the environment, a container's service or a process.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -18,12 +18,12 @@ use super::{env, line, secret};
 use crate::error::{Error, Kind};
 use crate::transport::endpoint::Url;
 
-/// How long a process that gives keys may take.
+/// Timeout of a process that prints keys.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most that is read of what it prints.
+/// Maximum number of bytes read from its output.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
-/// Takes keys as they were given.
+/// Returns keys as they were given.
 pub(super) fn temporary(
     what: &str,
     [access_key, secret_key, session_token]: [Option<String>; 3],
@@ -44,7 +44,7 @@ pub(super) fn temporary(
     })
 }
 
-/// Returns keys that stand in a file.
+/// Returns keys from a file.
 pub(super) fn written(what: &str, name: &str, profile: &Section) -> Result<AccessKeys, Error> {
     let of = |key: &str| profile.get(key).cloned();
     let (Some(access_key), Some(secret_key)) =
@@ -85,7 +85,7 @@ pub(super) fn of_credential_source(
                 secret(token, "environment variable \"AWS_CONTAINER_AUTHORIZATION_TOKEN\"")
             });
             let token = token.transpose()?;
-            // A query would be refused in the URL of a service.
+            // A query is not allowed in the URL of a service.
             let (url, query) =
                 url.split_once('?').map_or((&*url, None), |(url, query)| (url, Some(query)));
             let path = query.map_or(String::new(), |query| format!("?{query}"));
@@ -107,7 +107,7 @@ pub(super) fn of_credential_source(
     }
 }
 
-/// Reads keys from JSON as processes and containers give them.
+/// Parses keys from JSON in the format of processes and containers.
 fn of_document(what: &str, text: &str, token: &str) -> Result<AccessKeys, Error> {
     let document: Value = serde_json::from_str(text)
         .map_err(|_| Error::target(what, "what came back is not JSON"))?;
@@ -122,7 +122,7 @@ fn of_document(what: &str, text: &str, token: &str) -> Result<AccessKeys, Error>
     temporary(what, [of("AccessKeyId"), of("SecretAccessKey"), of(token)], expires_s)
 }
 
-/// Runs a command that prints keys. No shell reads it, as with AWS's own tools.
+/// Runs a command that prints keys, without a shell, like AWS's own tools.
 pub(super) fn of_process(
     what: &str,
     command: &str,
@@ -136,7 +136,7 @@ pub(super) fn of_process(
         .args(&words[1..])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // Its stderr may hold secrets, which nothing could blot: they are not known here.
+        // Its stderr may contain secrets that are unknown here and so cannot be blotted.
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| failed(format!("credential_process \"{}\": {error}", words[0])))?;

@@ -1,4 +1,4 @@
-//! Keys that end: kept for all trials of this process, and renewed while load goes on.
+//! Keys that expire: shared by all trials of this process, and renewed during the load.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,24 +12,23 @@ use crate::clock::unix_ns;
 use crate::driver::LogIns;
 use crate::error::Error;
 
-/// Keys are renewed this long before their end, or after three quarters of their life.
+/// Keys are renewed this long before they expire, or after three quarters of their lifetime.
 const RENEW_EARLY_S: u64 = 300;
-/// How far apart keys are renewed, whatever the clocks say.
+/// Minimum time between renewals, whatever the clocks say.
 const APART_S: u64 = 1;
-/// How long a renewal that failed is not tried again.
+/// Pause after a failed renewal.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// Keys, and until when they hold.
+/// Keys and their expiry.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessKeys {
-    /// The keys.
     pub credentials: Credentials,
-    /// When they end, if they do.
+    /// When they expire, in seconds since 1970; `None` if they do not.
     pub expires_unix_s: Option<u64>,
 }
 
 impl AccessKeys {
-    /// Returns when to have new ones.
+    /// Returns when to renew them, in seconds since 1970.
     fn renew_unix_s(&self, now_s: u64) -> Option<u64> {
         let expires_s = self.expires_unix_s?;
         let life_s = expires_s.saturating_sub(now_s);
@@ -37,17 +36,17 @@ impl AccessKeys {
     }
 }
 
-/// Where keys come from. It gives up soon after the flag is set.
+/// A source of keys. It gives up soon after the flag is set.
 pub(super) type Source = dyn Fn(&AtomicBool) -> Result<AccessKeys, Error> + Send + Sync;
 
-/// Keys and when to have new ones, by what they were made from.
+/// Keys and the time of their renewal, by identity.
 type Known = HashMap<String, (AccessKeys, Option<u64>)>;
 
-/// Of this process.
+/// The keys of this process.
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// Returns the keys of an identity, from its source unless others have them from it already: each
-/// trial opens its driver anew, and a process that gives keys need not run for each.
+/// Returns the keys of an identity, from the cache or from its source. Each trial opens its driver
+/// again, and a process that prints keys need not run for each.
 pub(super) fn had_or_new(identity: &str, source: &Source) -> Result<AccessKeys, Error> {
     let now_s = unix_ns() / 1_000_000_000;
     let known = KNOWN.lock().expect("the lock is not poisoned");
@@ -56,7 +55,7 @@ pub(super) fn had_or_new(identity: &str, source: &Source) -> Result<AccessKeys, 
     {
         return Ok(keys.clone());
     }
-    // A source takes its time, and the thread of another target may have keys to note.
+    // A source may be slow, and another target's thread may need the lock.
     drop(known);
     let keys = source(&AtomicBool::new(false))?;
     note(identity, &keys, keys.renew_unix_s(now_s));
@@ -68,7 +67,7 @@ fn note(identity: &str, keys: &AccessKeys, renew_s: Option<u64>) {
     known.get_or_insert_default().insert(identity.to_owned(), (keys.clone(), renew_s));
 }
 
-/// The keys of a target while it is used. A request only reads one number of it.
+/// The keys of a target in use. A request only reads their generation.
 #[derive(Debug)]
 pub(crate) struct KeyKeeper {
     shared: Arc<Shared>,
@@ -88,10 +87,10 @@ struct Shared {
 }
 
 impl KeyKeeper {
-    /// Keeps keys; those that end are renewed by a thread of their own.
+    /// Keeps keys. A separate thread renews those that expire.
     ///
     /// # Errors
-    /// The host gives no thread.
+    /// The host cannot create a thread.
     pub(super) fn start(
         keys: AccessKeys,
         renewed_by: Option<(String, Box<Source>)>,
@@ -118,18 +117,18 @@ impl KeyKeeper {
         Ok(Self { shared, thread })
     }
 
-    /// Returns a number that grows with new keys.
+    /// Returns the generation, which grows with each renewal.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.shared.generation.load(Ordering::Acquire)
     }
 
-    /// Returns the keys.
+    /// Returns the current keys.
     pub(crate) fn credentials(&self) -> Credentials {
         self.shared.credentials.lock().expect("the lock is not poisoned").clone()
     }
 
-    /// Returns how often keys were renewed, and how long that took.
+    /// Returns the number of renewals, and their total time.
     pub(crate) fn renewals(&self) -> LogIns {
         LogIns {
             count: self.shared.renewals.load(Ordering::Relaxed),
@@ -186,7 +185,7 @@ impl Shared {
         }
     }
 
-    /// Sleeps; false when the keys are no longer used.
+    /// Sleeps; returns false if the keys are no longer used.
     fn sleep(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut is_stopped = self.is_stopped.lock().expect("the lock is not poisoned");

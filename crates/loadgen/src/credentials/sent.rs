@@ -1,9 +1,10 @@
-//! Secrets that a controller sent to this host: held in memory, and found before the host's own.
+//! Secrets that a controller sent to this host. They are held in memory and take precedence over
+//! the host's own.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// The values of references, by what they refer to.
+/// Values of references, by what they refer to.
 #[derive(Default)]
 pub struct Sent {
     /// Environment variables, by name.
@@ -14,9 +15,9 @@ pub struct Sent {
 
 static SENT: Mutex<Option<Sent>> = Mutex::new(None);
 
-/// Keeps what a controller sent, in the place of what it sent before.
+/// Keeps what a controller sent, replacing what it sent before.
 ///
-/// The environment of the process stays as it is: a program that is started would inherit it.
+/// The environment of the process is not changed, because programs that it starts would inherit it.
 ///
 /// # Panics
 /// Never: nothing panics while it holds the lock.

@@ -1,4 +1,4 @@
-//! One HTTP request to a service that gives keys, outside of any load.
+//! Sends one HTTP request to a service that issues keys, outside of any load.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::transport::{
     transfer::{Collect, Nothing},
 };
 
-/// How long a service may take.
+/// Timeout of a request.
 const TIMEOUT_NS: u64 = 20_000_000_000;
 
-/// Where a service is.
+/// Endpoint of a service.
 pub(super) struct Service {
-    /// What is asked of it, for people: `assume role "arn:…"`.
+    /// The request, for messages: `assume role "arn:…"`.
     pub(super) what: String,
     pub(super) url: Url,
-    /// What to do when it does not know the user (401).
+    /// Hint if the service does not accept the user (401).
     pub(super) hint_unknown: Option<&'static str>,
 }
 
@@ -36,8 +36,8 @@ impl Service {
         Ok(Self { url: Url::parse(url).map_err(parse)?, what, hint_unknown: None })
     }
 
-    /// Sends a request and returns the body of its good answer. `head` writes what comes behind
-    /// the request line, but for the length.
+    /// Sends a request and returns the body of a successful answer. `head` writes the headers after
+    /// the request line, except the length.
     pub(super) fn ask(
         &self,
         stop: &AtomicBool,
@@ -92,7 +92,8 @@ fn judge(status: u16, _: &Refusal) -> Outcome {
     Outcome::http(status)
 }
 
-/// Whom these services must be vouched for by; what a target's settings trust is another matter.
+/// The trusted certificate authorities of these services; those of a target's settings do not
+/// apply.
 fn trusted() -> Result<Arc<rustls::ClientConfig>, Error> {
     let mut settings = Map::new();
     if let Some(file) = super::env("AWS_CA_BUNDLE") {

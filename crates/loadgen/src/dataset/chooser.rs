@@ -1,9 +1,9 @@
-//! The order of choosing objects: in sequence, or by chance.
+//! How objects are chosen: in sequence or at random.
 
 use crate::chance::{mix64, unit};
 use crate::trial::{Keys, Order};
 
-/// Chooses the object that a ticket asks for.
+/// Chooses the object of a ticket.
 #[derive(Debug, Clone)]
 pub struct KeyChooser {
     objects: u64,
@@ -29,7 +29,8 @@ impl KeyChooser {
         Self { objects: objects.max(1), law }
     }
 
-    /// Returns the object's number: by the ticket in sequence, otherwise by 64 random bits.
+    /// Returns the object's number: by the ticket in sequential order, otherwise from 64 random
+    /// bits.
     #[inline]
     #[must_use]
     pub fn choose(&self, ticket: u64, chance: u64) -> u64 {
@@ -42,8 +43,9 @@ impl KeyChooser {
 }
 
 /// Zipf's law by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
-/// variates from monotone discrete distributions", ACM TOMACS 6(3), 1996): no table, whatever the
-/// number of objects. Ranks are scattered over the objects, so that the hot ones are no neighbours.
+/// variates from monotone discrete distributions", ACM TOMACS 6(3), 1996). It needs no table, for
+/// any number of objects. Ranks are permuted over the objects, so that popular objects are not
+/// adjacent.
 #[derive(Debug, Clone)]
 struct Zipf {
     objects: u64,
@@ -57,7 +59,8 @@ struct Zipf {
 
 impl Zipf {
     fn new(objects: u64, theta: f64, seed: u64) -> Self {
-        // An exponent of exactly 1 has a logarithm for an integral; a hair beside it has not.
+        // At an exponent of exactly 1, the integral is a logarithm; a small offset avoids the
+        // special case.
         let theta = if (theta - 1.0).abs() < 1e-9 { 1.0 + 1e-9 } else { theta };
         let mut zipf = Self {
             objects,
@@ -100,7 +103,7 @@ impl Zipf {
     }
 }
 
-/// Returns a number that shares no divisor with `objects`: multiplying by it permutes them.
+/// Returns a number coprime to `objects`: multiplication by it is a permutation.
 fn coprime_near_golden_ratio(objects: u64) -> u64 {
     let divisor = |mut a: u64, mut b: u64| {
         while b != 0 {

@@ -1,8 +1,8 @@
 //! Driver `block`: blocks at offsets of one large file or a block device.
 //!
-//! Objects lie side by side from 1 MiB on; the first and the last MiB are the mark that says whose the
-//! file or device is. Where the kernel gives an io_uring, all clients of a load thread share one, and
-//! their number is the queue's depth; otherwise each client blocks a thread of its own.
+//! Objects lie side by side from 1 MiB on; the first and the last MiB are the mark that names the
+//! owner of the file or device. If the kernel supports io_uring, all clients of a load thread share
+//! a ring, and their number is the queue depth; otherwise each client blocks its own thread.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
@@ -38,7 +38,7 @@ mod uses;
 
 use place::{DATA_START, Place};
 
-/// A file or device, and how it is worked on.
+/// A file or device, and how it is accessed.
 #[derive(Debug)]
 pub(super) struct Block {
     place: Place,
@@ -46,12 +46,13 @@ pub(super) struct Block {
     payload: PayloadSpec,
     flush: Flush,
     block_bytes: u64,
-    /// What a client needs of memory; nothing where no data is moved.
+    /// Buffer size of a client; zero if no data is transferred.
     buffer_bytes: usize,
-    /// From one object to the next.
+    /// Distance from one object to the next.
     stride_bytes: u64,
     is_blocking: bool,
-    /// Whether a read may meet a write of its block halfway: the page cache keeps them not apart.
+    /// Whether a read may see half of a concurrent write to its block: the page cache does not
+    /// serialise them.
     may_tear: bool,
     refusal: Option<String>,
 }
@@ -72,7 +73,7 @@ enum Medium {
     Thread { buffer: Buffer, turns: Turns },
 }
 
-/// What the clients of one load thread share. There is no ring where each client blocks a thread.
+/// State that the clients of one load thread share. Without a ring, each client blocks a thread.
 #[derive(Debug)]
 pub(super) struct BlockThread {
     reactor: Rc<Reactor>,
@@ -86,7 +87,7 @@ impl Thread for BlockThread {
 }
 
 const ENGINES: &[&str] = &["auto", "io_uring", "psync"];
-/// How often a block is read again that may have been written meanwhile: each time it may be again.
+/// How many times a block that may have been overwritten during the read is read again.
 const LOOKS_AGAIN: usize = 8;
 
 impl Driver for Block {
@@ -204,7 +205,7 @@ impl Driver for Block {
     }
 }
 
-/// Tells whether requests have blocks. A delete takes an object at once, however large it is.
+/// Returns whether requests transfer blocks. A delete applies to a whole object, however large.
 fn moves_data(trial: &Trial) -> bool {
     trial.mix.iter().any(|share| share.operation != Operation::Delete)
 }
@@ -233,19 +234,19 @@ fn block_mistakes(trial: &Trial) -> Vec<String> {
     mistakes
 }
 
-/// One request, placed.
+/// The position of one request.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     object: ObjectId,
-    /// In the object.
+    /// Offset in the object.
     offset: u64,
     bytes: usize,
-    /// In the file.
+    /// Offset in the file.
     at: u64,
 }
 
 impl Stretch {
-    /// Returns how much room the object takes: devices give back whole sectors only.
+    /// Returns the space of the object: devices release whole sectors only.
     fn whole_bytes(&self) -> u64 {
         self.object.length.next_multiple_of(PAGE_BYTES as u64)
     }
@@ -257,8 +258,8 @@ impl Block {
         let index = request.object().index;
         let object = self.dataset.id(request.object());
         let length = object.length;
-        // Small objects have fewer blocks than the largest, which the number was chosen for. A
-        // delete is of whole objects.
+        // The number was chosen for the largest object; smaller ones have fewer blocks. A delete
+        // applies to whole objects.
         let is_whole = request.operation == Operation::Delete;
         let blocks = if is_whole { 1 } else { length.div_ceil(self.block_bytes).max(1) };
         let number = if is_whole { 0 } else { request.block() };
@@ -312,7 +313,7 @@ impl Client for BlockClient {
     }
 
     async fn ready_bucket(&mut self, _: &str, _: bool) -> Result<BucketState, Error> {
-        // One file or device holds all buckets; it was looked at, and made, when it was opened.
+        // One file or device contains all buckets; it was inspected and created when it was opened.
         Ok(self.block.place.state())
     }
 
@@ -334,7 +335,8 @@ impl BlockClient {
         }
     }
 
-    /// Moves the block, and flushes if it is time; returns how much was moved, and when that was.
+    /// Transfers the block, and flushes if that is due; returns the number of bytes and the time of
+    /// completion.
     async fn transfer(
         &mut self,
         operation: Operation,
@@ -345,7 +347,7 @@ impl BlockClient {
         self.writes += u64::from(is_write);
         let is_flushed = is_write && self.block.flush.is_due(self.writes);
         if let Medium::Thread { buffer, .. } = &mut self.medium {
-            // Only a clean-up comes to where nothing is any more.
+            // Only a clean-up may find that nothing exists any more.
             let Some(file) = self.block.place.file() else {
                 return Err(std::io::ErrorKind::NotFound.into());
             };
@@ -395,7 +397,7 @@ impl BlockClient {
                 .map(|done| (done, ended_ns))
                 .map_err(|_| std::io::Error::from_raw_os_error(-result)),
             Err(error) => {
-                // The kernel may still use the buffer; the new one is empty.
+                // The kernel may still use the buffer, so the slot gets a new one.
                 *slot = ring.take_slot(self.block.buffer_bytes);
                 self.held.forget();
                 Err(error)
@@ -434,8 +436,9 @@ impl BlockClient {
         }
     }
 
-    /// Reads a block again that was not whole, which counts in no time: a read that met a write of
-    /// its block is whole then, and what the page cache has wrong stays wrong.
+    /// Reads an inconsistent block again, outside of the measured time. If the first read
+    /// overlapped a write, the second one is consistent; if the page cache is wrong, it stays
+    /// wrong.
     async fn look_again(
         &mut self,
         completion: &mut Completion,

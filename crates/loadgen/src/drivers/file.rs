@@ -1,6 +1,6 @@
-//! Driver `file`: a directory as an object store: buckets are directories, objects are files.
+//! Driver `file`: a directory as an object store. Buckets are directories, objects are files.
 //!
-//! Each client blocks a thread of its own, as the programs do that work on files.
+//! Each client blocks its own thread, as ordinary programs do when they access files.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -43,14 +43,14 @@ use bucket::Bucket;
 use mistakes::{block_mistake, chunk_mistake, name_mistakes};
 use writes::Layout;
 
-/// What a copy's name has behind its object's.
+/// Suffix of the name of a copy.
 const COPY_SUFFIX: &[u8] = b".copy";
-/// Buckets that a client keeps at hand.
+/// Maximum number of buckets that a client keeps open.
 const BUCKETS_AT_HAND: u64 = 16;
-/// Bytes given to the kernel at once, unless the target says otherwise.
+/// Bytes per system call, unless the target sets another size.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// A directory, and how it is worked on.
+/// A directory, and how it is accessed.
 #[derive(Debug)]
 pub(super) struct FileTree {
     root: PathBuf,
@@ -70,14 +70,14 @@ pub(super) struct FileTree {
     target: String,
     ownership: Ownership,
     volume: String,
-    /// The directories that the dataset's prefix names, and where the rest of it begins.
+    /// The directories in the dataset's prefix, and where the rest of the prefix begins.
     parents: String,
     leaf_start: usize,
-    /// Whether a trial changes what is there, and whether it may make those directories.
+    /// Whether the trial changes objects, and whether it may create those directories.
     changes: bool,
     makes_parents: bool,
     buckets: Mutex<HashMap<u64, Arc<Bucket>>>,
-    /// What a directory looks like that we make ourselves.
+    /// Attributes of a directory that we create ourselves.
     made: OnceLock<Option<rustix::fs::Stat>>,
 }
 
@@ -87,14 +87,14 @@ pub(super) struct FileClient {
     tree: Arc<FileTree>,
     reactor: Rc<Reactor>,
     buffer: Buffer,
-    /// What writes have left in the buffer.
+    /// Payload that writes have left in the buffer.
     held: Held,
-    /// Path of the current object below the root, for people; its name begins at `leaf`.
+    /// Path of the current object below the root, for messages; its name begins at `leaf`.
     path: Vec<u8>,
     leaf: usize,
-    /// The name of its copy.
+    /// Name of the object's copy.
     copy: Vec<u8>,
-    /// The name of a file that is not whole yet.
+    /// Name of a file that is not complete yet.
     temporary: CString,
     buckets: Vec<Option<(u64, Arc<Bucket>)>>,
     /// Whether the last file that was written was new.
@@ -103,7 +103,7 @@ pub(super) struct FileClient {
     open_files: OpenFiles,
     writes: u64,
     turns: Turns,
-    /// The version that the last checked read returned, for histories.
+    /// Version that the last checked read returned, for histories.
     version: u64,
     last_error: Option<String>,
 }
@@ -184,7 +184,7 @@ impl Driver for FileTree {
             _ => Layout::InPlace,
         };
         let chunk_bytes = settings.get("chunk_bytes").and_then(serde_json::Value::as_u64);
-        // Of files that others wrote, a listing says the whole path.
+        // For files that others wrote, the listing gives the whole path.
         let is_listed = trial.dataset.existing.is_some();
         let mut keys = trial.open_list.iter().flat_map(|list| list.keys());
         if let Some(key) = keys.find(|key| leads_out(key)) {
@@ -263,7 +263,7 @@ impl Driver for FileTree {
         Ok(FileClient {
             tree: Arc::clone(self),
             reactor: Rc::clone(reactor),
-            // A range that starts and ends inside a sector needs one more at each end.
+            // A range that starts and ends inside a sector needs one more sector at each end.
             buffer: Buffer::new(chunk.max(block) + 2 * disk::ALIGNMENT),
             held: Held::default(),
             path: Vec::new(),
@@ -296,13 +296,13 @@ impl FileTree {
     }
 }
 
-/// A directory of files alone: a slash in a key of a script is none of a path.
+/// Makes a directory flat: a slash in a key of a script does not separate directories.
 fn flat(mut dataset: Dataset) -> Dataset {
     dataset.flatten();
     dataset
 }
 
-/// Tells whether a path may lead out of the directory that it is relative to.
+/// Returns whether a path may lead out of the directory that it is relative to.
 fn leads_out(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|step| matches!(step, b"" | b"." | b".."))
 }
@@ -330,7 +330,7 @@ fn open_root(root: &Path, target: &str) -> Result<OwnedFd, Error> {
     disk::open_at(directory.as_fd(), &path, libc::O_RDONLY | libc::O_DIRECTORY).map_err(refused)
 }
 
-/// Refuses a directory that is the kernel's, or that is on another file system than before.
+/// Refuses a directory of the kernel, or one that is on another file system than before.
 fn check_root(trial: &Trial, root: &Path, volume: &str) -> Result<(), Error> {
     let what = format!("use directory \"{}\" of target \"{}\"", root.display(), trial.target.name);
     if trial.changes_objects() && disk::is_in_kernel_folder(root) {
@@ -348,7 +348,7 @@ fn check_root(trial: &Trial, root: &Path, volume: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the bytes of one `read` or `write`.
+/// Returns the number of bytes per `read` or `write`.
 fn block_bytes(trial: &Trial) -> u64 {
     let is_in_blocks = |share: &crate::trial::Share| {
         matches!(
@@ -434,7 +434,7 @@ impl FileClient {
         }
         let number = self.tree.dataset.bucket_of(request.object().index);
         let place = (number % self.buckets.len() as u64) as usize;
-        // Taken out and put back, so that no count that threads share is touched.
+        // Taken out and put back, which changes no reference count that threads share.
         let bucket = match self.buckets[place].take().filter(|(found, _)| *found == number) {
             Some((_, bucket)) => bucket,
             None => {
@@ -474,7 +474,7 @@ impl FileClient {
         writes::c_path(&self.path[self.leaf..])
     }
 
-    /// Points at an object: writes its path and returns what it must hold.
+    /// Selects an object: writes its path and returns its expected payload.
     #[inline]
     fn at_object(&mut self, object: Object) -> ObjectId {
         self.path.clear();
@@ -482,7 +482,7 @@ impl FileClient {
         self.tree.dataset.id(object)
     }
 
-    /// Points at a bucket.
+    /// Selects a bucket.
     fn at_bucket(&mut self, bucket: u64) {
         self.path.clear();
         self.tree.dataset.write_bucket(bucket, &mut self.path);

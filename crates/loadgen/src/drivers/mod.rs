@@ -1,4 +1,4 @@
-//! The drivers: one file for each way of reaching a kind of target, and the table of them.
+//! The drivers: one file for each way to reach a kind of target, and the table of them.
 
 use std::collections::HashMap;
 
@@ -26,14 +26,14 @@ mod toy_http;
 #[cfg(test)]
 mod toy_remote;
 
-/// Makes the table: a row is a file of this folder and the type in it that is the driver.
+/// Builds the table: a row names a file of this folder and its driver type.
 macro_rules! drivers {
     ($($(#[$when:meta])* $file:ident::$driver:ident $(.$mark:ident())?,)*) => {
-        /// Every driver, in the order in which lists show them.
+        /// Every driver, in the order of lists for users.
         pub const DRIVERS: &[DriverInfo] =
             &[$($(#[$when])* DriverInfo::of::<$file::$driver>()$(.$mark())?,)*];
 
-        /// Shows the driver of a name to a visitor; `None` if there is none.
+        /// Calls a visitor with the driver of this name; `None` if there is none.
         pub(crate) fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $($(#[$when])* if name == <$file::$driver as Driver>::NAME {
                 return Some(visitor.visit::<$file::$driver>());
@@ -60,35 +60,35 @@ drivers! {
     toy_remote::ToyRemote.for_tests(),
 }
 
-/// Does something with whichever driver a trial names; it is compiled for each.
+/// Runs generic code for the driver that a trial names; it is compiled for each driver.
 pub(crate) trait Visitor {
-    /// What comes of it.
+    /// Result of the visit.
     type Output;
 
-    /// Is shown the driver.
+    /// Is called with the driver.
     fn visit<D: Driver>(self) -> Self::Output;
 }
 
-/// A row of the table: what the rest of the program needs of a driver, already monomorphised.
+/// A row of the table: what other code needs of a driver, already monomorphised.
 #[derive(Clone, Copy)]
 pub struct DriverInfo {
-    /// The name in campaigns.
+    /// Name in campaigns.
     pub name: &'static str,
-    /// One line for people.
+    /// One line for users.
     pub summary: &'static str,
-    /// What it can do.
+    /// Supported operations.
     pub operations: &'static [Operation],
     /// Its own keys of a target.
     pub settings: &'static [Setting],
-    /// What else is true of it.
+    /// Other facts about the driver.
     pub facts: Facts,
     /// Whether its clients can encrypt objects.
     pub encrypts: bool,
     /// Whether only tests use it.
     pub is_for_tests: bool,
-    /// Returns the mistakes that only the driver sees.
+    /// Returns the mistakes that only the driver can find.
     pub check: fn(&Trial) -> Vec<String>,
-    /// Returns what a target lacks on this host beside its settings.
+    /// Returns what a target lacks on this host in addition to its settings.
     absent: fn(&Map<String, Value>) -> Option<Error>,
 }
 
@@ -112,7 +112,7 @@ impl DriverInfo {
         self
     }
 
-    /// Returns which secret of a target this host lacks; asks no server and runs no command.
+    /// Returns the secret of a target that this host lacks; contacts no server and runs no command.
     #[must_use]
     pub fn absent_secret(&self, settings: &Map<String, Value>) -> Option<Error> {
         dangling(settings, self.settings).or_else(|| (self.absent)(settings))
@@ -130,7 +130,7 @@ impl DriverInfo {
         DRIVERS.iter().filter(|info| !info.is_for_tests).map(|info| info.name).collect()
     }
 
-    /// Returns what one word for a target means, such as `rados:POOL` or a URL.
+    /// Parses the word that names a target, such as `rados:POOL` or a URL.
     #[must_use]
     pub fn read_word(text: &str) -> Option<Word> {
         let forms = DRIVERS.iter().flat_map(|info| {
@@ -142,7 +142,7 @@ impl DriverInfo {
         forms.min_by_key(|(rank, _)| *rank).map(|(_, word)| word)
     }
 
-    /// Returns the settings that a target does not give and its environment does, secrets by
+    /// Returns the settings that the environment gives and the target does not, secrets by
     /// reference.
     #[must_use]
     pub fn from_environment(
@@ -155,13 +155,13 @@ impl DriverInfo {
         filling.into_added()
     }
 
-    /// Tells whether the driver can do an operation.
+    /// Returns whether the driver supports an operation.
     #[must_use]
     pub fn can(&self, operation: Operation) -> bool {
         self.operations.contains(&operation)
     }
 
-    /// Returns the names of what the driver can do.
+    /// Returns the names of the supported operations.
     #[must_use]
     pub fn operation_names(&self) -> Vec<&'static str> {
         self.operations.iter().map(|operation| operation.name()).collect()
@@ -172,7 +172,7 @@ impl DriverInfo {
 mod tests {
     use crate::run::loop_bytes;
 
-    /// Of 10,000 connections each holds so much, beside what the kernel has for it.
+    /// 10,000 connections need this much memory each, in addition to the kernel's.
     #[test]
     fn a_client_of_an_object_store_takes_at_most_4_kib() {
         for bytes in

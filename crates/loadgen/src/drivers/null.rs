@@ -1,4 +1,4 @@
-//! Driver `null`: does nothing, at once. What it measures is loadstone itself.
+//! Driver `null`: does nothing and returns at once, which measures loadstone itself.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const EVERY_OPERATION: [Operation; OPERATIONS.len()] = {
     every
 };
 
-/// The target that answers everything well.
+/// A target that answers every request with success.
 #[derive(Debug)]
 pub(super) struct Null {
     dataset: crate::dataset::Dataset,

@@ -1,8 +1,9 @@
-//! Driver `rados`: objects of a Ceph pool, natively, over librados.
+//! Driver `rados`: objects of a Ceph pool, accessed natively with librados.
 //!
-//! A bucket is a namespace of the pool, so that datasets stay apart and foreign objects untouched.
-//! Requests are asynchronous: a load thread submits them and sleeps until a thread of librados wakes it
-//! by its inbox. What only exists as a blocking call is run aside.
+//! A bucket is a namespace of the pool, so that datasets are separate and foreign objects are not
+//! touched. Requests are asynchronous: a load thread submits them and sleeps until a thread of
+//! librados wakes it through its inbox. Calls that exist only in a blocking form run on separate
+//! threads.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -40,7 +41,7 @@ use connection::{Connection, InFlight, PoolContext};
 use library::Context;
 use settings::Access;
 
-/// Clients that work on buckets before and after the load, even if the load has fewer.
+/// Minimum number of clients, because this many work on buckets before and after the load.
 const CLIENTS_MIN: u32 = 16;
 
 /// A pool of a cluster.
@@ -49,17 +50,17 @@ pub(super) struct Rados {
     instances: Vec<Instance>,
     dataset: Dataset,
     title: Arc<Title>,
-    /// What is known of others' namespaces, where the trial may write into them.
+    /// State of foreign namespaces, if the trial may write to them.
     foreign: Option<ForeignPlaces>,
     payload: PayloadSpec,
     range_bytes: Option<u64>,
     page_keys: u32,
     timeout_ns: u64,
     clients: u32,
-    /// The most that one request writes, and reads.
+    /// Maximum number of bytes that one request writes, and reads.
     bytes_written: usize,
     bytes_read: usize,
-    /// Whether requests were still in flight when a client's patience ended.
+    /// Whether requests were still in flight when a client gave up waiting for them.
     is_abandoned: AtomicBool,
 }
 
@@ -69,7 +70,7 @@ impl std::fmt::Debug for Rados {
     }
 }
 
-/// One connection and the namespaces that are open on it: one for each bucket of the dataset.
+/// One connection and the namespaces that are open on it, one for each bucket of the dataset.
 struct Instance {
     contexts: Vec<OnceLock<PoolContext>>,
     connection: Arc<Connection>,
@@ -86,14 +87,14 @@ impl Instance {
         Ok(place.get_or_init(|| context))
     }
 
-    /// Returns the handle of a bucket's namespace; it is open as long as the driver lives.
+    /// Returns the handle of a bucket's namespace, which stays open as long as the driver exists.
     fn context(&self, rados: &Rados, bucket: u64) -> Result<Context, c_int> {
         self.open(rados, bucket).map(|context| context.context)
     }
 }
 
 impl Rados {
-    /// Refuses blocks that the pool would refuse one by one.
+    /// Refuses block sizes for which the pool would refuse each append.
     fn check_appends(&self, largest: u64) -> Result<(), Error> {
         let pool = &self.access.pool;
         let refused = |number| {
@@ -103,7 +104,7 @@ impl Rados {
         let context = self.instances[0].open(self, 0).map_err(refused)?;
         let stripe = context.append_alignment().map_err(refused)?;
         let block = self.range_bytes.unwrap_or(largest);
-        // The last block of an object may be any: nothing comes behind it.
+        // The last block of an object may have any length, because nothing follows it.
         if stripe == 0 || block >= largest || block.is_multiple_of(stripe) {
             return Ok(());
         }
@@ -115,7 +116,7 @@ impl Rados {
     }
 }
 
-/// Returns the most that one request of a trial writes, and the most that one reads.
+/// Returns the maximum number of bytes that one request of a trial writes, and reads.
 fn bytes_moved(trial: &Trial) -> (usize, usize) {
     let largest = trial.dataset.size.max();
     let block = trial.options.range_bytes.map_or(largest, |bytes| bytes.min(largest));
@@ -132,7 +133,7 @@ fn bytes_moved(trial: &Trial) -> (usize, usize) {
     (in_memory(written), in_memory(read))
 }
 
-/// What the clients of one load thread share.
+/// State that the clients of one load thread share.
 pub(super) struct RadosThread {
     reactor: Rc<Reactor>,
     inbox: Arc<Inbox>,
@@ -145,12 +146,12 @@ impl Thread for RadosThread {
     }
 }
 
-/// What is written, as long as it takes to give it to librados. All clients of a thread share it:
-/// librados copies at once, so one buffer stays in the processor's cache where one for each client
-/// would not.
+/// The content of a write while it is passed to librados. All clients of a thread share it:
+/// librados copies it at once, so a single buffer stays in the processor's cache, unlike one buffer
+/// for each client.
 type Content = Rc<RefCell<Draft>>;
 
-/// A buffer and what of the payload is in it.
+/// A buffer and the payload in it.
 #[derive(Debug, Default)]
 struct Draft {
     bytes: Vec<u8>,
@@ -186,7 +187,7 @@ impl Driver for Rados {
         let access = Access::of(&trial.target.settings);
         let clients = trial.load.clients().max(CLIENTS_MIN);
         let on_each = u64::from(clients).div_ceil(access.instances as u64);
-        // Twice what is needed: a request that was given up may still count for a moment.
+        // Twice the requirement: an abandoned request may still count for a moment.
         let bytes = on_each.saturating_mul(trial.dataset.size.max().max(4096)).saturating_mul(2);
         let in_flight = InFlight { requests: 2 * on_each, bytes };
         let (bytes_written, bytes_read) = bytes_moved(trial);

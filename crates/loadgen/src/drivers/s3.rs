@@ -1,4 +1,4 @@
-//! Driver `s3`: objects of any store that speaks S3.
+//! Driver `s3`: objects of any S3-compatible store.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ mod versions;
 use head::{HeadWriter, S3Thread};
 use target::S3Settings;
 
-/// A target that speaks S3.
+/// A target with an S3 API.
 #[derive(Debug)]
 pub(super) struct S3 {
     http: Arc<HttpTarget>,
@@ -54,14 +54,15 @@ pub(super) struct S3 {
     deletes_own_versions: bool,
 }
 
-/// One client of an S3 target.
+/// A client of an S3 target.
 pub(super) struct S3Client {
     http: HttpClient<Self>,
     thread: Rc<S3Thread>,
     head: HeadWriter,
-    /// The versions of the keys of the last page, where a clean-up deletes versions.
+    /// Versions of the keys on the last page, if a clean-up deletes versions.
     versions: HashMap<String, Vec<ListedVersion>>,
-    /// Where the listing of a bucket's versions or uploads goes on, by the bucket's number.
+    /// Markers with which the listing of a bucket's versions or uploads continues, by the bucket's
+    /// number.
     next_markers: HashMap<(Operation, u64), (String, String)>,
 }
 
@@ -131,7 +132,7 @@ impl Driver for S3 {
     }
 }
 
-/// Says what a refusal means. A 503 without such a code is a failure of the store's.
+/// Maps a refusal to an outcome. A 503 without a throttling code is a failure of the store.
 fn judge(status: u16, refusal: &Refusal) -> Outcome {
     match status {
         _ if facts::FACTS.throttling.statuses.contains(&status) => Outcome::THROTTLED,
@@ -143,17 +144,17 @@ fn judge(status: u16, refusal: &Refusal) -> Outcome {
     }
 }
 
-/// Tells whether an error's code asks for fewer requests.
+/// Returns whether an error code means throttling.
 fn is_throttling(code: &str) -> bool {
     facts::FACTS.throttling.codes.contains(&code)
 }
 
 impl S3Client {
-    /// Returns the outcome of an error body that was sent with the status of success.
+    /// Maps an error body that was sent with a success status to an outcome.
     #[cold]
     fn misread(&mut self, error: &xml::XmlError) -> Outcome {
         let outcome = match error {
-            // The status that the same error has when it comes in time.
+            // Returns the status that the same error has when it is sent in time.
             xml::XmlError::Store(error) => match error.code.as_str() {
                 code if is_throttling(code) => Outcome::THROTTLED,
                 "ServiceUnavailable" => Outcome::http(503),

@@ -1,4 +1,4 @@
-//! Driver `simulated`: known latencies on a virtual clock, to calibrate loadstone with.
+//! Driver `simulated`: known latencies on a virtual clock, to calibrate loadstone.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -20,45 +20,46 @@ use crate::requests::Request;
 use crate::settings::{Setting, SettingKind, setting};
 use crate::trial::Trial;
 
-/// What the simulated target does, in its settings.
+/// Behaviour of the simulated target, from its settings. Times are in nanoseconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Law {
     /// `fixed`, `exponential` or `uniform`.
     latency: String,
-    /// Its mean.
+    /// Mean latency.
     mean_ns: f64,
-    /// A stall begins so long after the start; whatever is in flight or arrives waits for its end.
+    /// Start of the stall, relative to the start. All requests in flight, and all that arrive, wait
+    /// for its end.
     stall_at_ns: u64,
-    /// How long the stall lasts.
+    /// Duration of the stall.
     stall_ns: u64,
-    /// How long after the begin of a stall the next one begins; 0 for a single stall.
+    /// Time from the start of one stall to the start of the next; 0 for a single stall.
     stall_every_ns: u64,
-    /// Requests served at once; 0 for any number.
+    /// Number of requests served at a time; 0 for any number.
     servers: usize,
     /// Share of requests that fail with status 503.
     failures: f64,
     /// Rate limit in requests per second, above which requests are throttled; 0 for none.
     admits_per_s: f64,
-    /// How long that takes. Refused requests go no further.
+    /// Duration of a throttled answer. Throttled requests go no further.
     refusal_ns: u64,
-    /// How long the load thread itself works on each request.
+    /// CPU time of the load thread per request.
     client_ns: u64,
-    /// What requests pass through on their way to the target, in the order of its names.
+    /// Stations that requests pass on their way to the target, in the order of their names.
     stations: BTreeMap<String, Station>,
 }
 
-/// A place that serves some requests at once, while others wait for it in the order they came.
+/// A station that serves a number of requests at a time; others wait in order of arrival.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Station {
     /// `fixed`, `exponential` or `uniform`.
     latency: String,
-    /// Its mean.
+    /// Mean service time.
     mean_ns: f64,
-    /// Requests served at once; 0 for any number.
+    /// Number of requests served at a time; 0 for any number.
     servers: usize,
-    /// Clients of others that send it one request after another.
+    /// Number of other clients that send it one request after another.
     others: usize,
 }
 
@@ -98,7 +99,7 @@ impl Station {
     }
 }
 
-/// When a station stands still.
+/// When a station stalls.
 #[derive(Debug, Default, Clone, Copy)]
 struct Stalls {
     first_ns: u64,
@@ -107,7 +108,7 @@ struct Stalls {
 }
 
 impl Stalls {
-    /// Returns the first time from this one on at which a service can begin.
+    /// Returns the first time from `time_ns` on at which a service can begin.
     fn after(self, time_ns: u64) -> u64 {
         let Some(since_ns) = time_ns.checked_sub(self.first_ns) else { return time_ns };
         let past_ns = since_ns.checked_rem(self.every_ns).unwrap_or(since_ns);
@@ -115,14 +116,14 @@ impl Stalls {
     }
 }
 
-/// The servers of a station and who waits for them; only one thread ever uses it.
+/// The servers of a station and its waiting requests; only one thread uses it.
 #[derive(Debug)]
 struct Queue {
     station: Station,
     stalls: Stalls,
-    /// When each server is free again.
+    /// When each server becomes free.
     free_ns: Vec<u64>,
-    /// When each client of others sends its next request.
+    /// When each other client sends its next request.
     others_ns: BinaryHeap<Reverse<u64>>,
     chance: u64,
 }
@@ -148,9 +149,9 @@ impl Queue {
             self.others_ns.pop();
             self.chance = mix64(self.chance.wrapping_add(1));
             let service_ns = self.station.service_ns(self.chance);
-            // Other clients' load before the first request does not matter.
+            // The load of other clients before the first request has no effect.
             let served_ns = self.take(arrives_ns, service_ns).max(now_ns.saturating_sub(SINCE_NS));
-            // A service of no time would never let time pass.
+            // With a service time of zero, time would never advance.
             let served_ns = served_ns.max(arrives_ns + 1_000);
             self.others_ns.push(Reverse(served_ns));
         }
@@ -166,21 +167,21 @@ impl Queue {
     }
 }
 
-/// So far back at most the requests of others are simulated.
+/// Requests of other clients are simulated this far back at most.
 const SINCE_NS: u64 = 1_000_000_000;
 
-/// A target whose truth is known.
+/// A target with known behaviour.
 #[derive(Debug)]
 pub(super) struct Simulated {
     law: Law,
     size: crate::dataset::Dataset,
     /// When the virtual clock was started.
     start_ns: std::sync::OnceLock<u64>,
-    /// The stations on the way.
+    /// The stations on the way to the target.
     way: Vec<std::sync::Mutex<Queue>>,
     /// The last station.
     target: std::sync::Mutex<Queue>,
-    /// When the next request will be let in at the latest rate.
+    /// When the rate limit admits the next request at the latest.
     admission_ns: std::sync::Mutex<f64>,
 }
 
@@ -267,10 +268,10 @@ impl Simulated {
         *self.start_ns.get_or_init(monotonic_ns)
     }
 
-    /// Returns when a request that arrives now at the target will have been answered.
+    /// Returns when a request that arrives at the target now will have been answered.
     fn serve_ns(&self, now_ns: u64, chance: u64) -> u64 {
         let mut queue = self.target.lock().expect("one thread");
-        // Known only once the virtual clock was started.
+        // Known only once the virtual clock has started.
         queue.stalls = Stalls {
             first_ns: self.start_ns() + self.law.stall_at_ns,
             length_ns: self.law.stall_ns,
@@ -289,7 +290,7 @@ impl Simulated {
         if *next_ns > since_ns {
             return true;
         }
-        // The burst is at most a tenth of a second of the rate.
+        // A burst is at most what the rate allows in a tenth of a second.
         *next_ns = next_ns.max(since_ns - 1e8) + 1e9 / self.law.admits_per_s;
         false
     }

@@ -1,4 +1,4 @@
-//! Driver `swift`: objects of any store that speaks OpenStack Swift.
+//! Driver `swift`: objects of any store with an OpenStack Swift API.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,18 +26,18 @@ mod target;
 use auth::{AuthService, TokenKeeper};
 use target::Login;
 
-/// A target that speaks Swift.
+/// A target with a Swift API.
 #[derive(Debug)]
 pub(super) struct Swift {
     http: Arc<HttpTarget>,
-    /// The path of the account, such as `/v1/AUTH_test`.
+    /// Path of the account, such as `/v1/AUTH_test`.
     account_path: String,
     tokens: TokenKeeper,
     storage_policy: Option<String>,
     plain_headers: Vec<u8>,
 }
 
-/// What the Swift clients of one load thread share.
+/// State that the Swift clients of one load thread share.
 pub(super) struct SwiftThread {
     http: Rc<HttpThread>,
     swift: Arc<Swift>,
@@ -49,12 +49,12 @@ impl Thread for Rc<SwiftThread> {
     }
 }
 
-/// One client of a Swift target.
+/// A client of a Swift target.
 pub(super) struct SwiftClient {
     http: HttpClient<Self>,
     swift: Arc<Swift>,
     path: Vec<u8>,
-    /// `CONTAINER` or `CONTAINER/OBJECT`, for which the next request is.
+    /// Resource of the next request: `CONTAINER` or `CONTAINER/OBJECT`.
     name: Vec<u8>,
     host: Vec<u8>,
     token: String,
@@ -145,7 +145,7 @@ impl Driver for Swift {
     }
 }
 
-/// Says what a refusal means. A 503 is a back end that failed.
+/// Maps a refusal to an outcome. A 503 means that a back end failed.
 fn judge(status: u16, _: &Refusal) -> Outcome {
     match status {
         _ if facts::FACTS.throttling.statuses.contains(&status) => Outcome::THROTTLED,

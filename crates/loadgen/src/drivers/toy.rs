@@ -1,5 +1,5 @@
-//! Driver `toy`, of tests alone: objects in a map in memory. It is a whole driver, so it shows what one
-//! takes: this file, and its row in the table of drivers.
+//! Driver `toy`, for tests only: objects in a map in memory. It is complete and shows what a driver
+//! requires: this file, and its row in the table of drivers.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ const MARK: &str = ".loadstone-mark";
 /// Objects by bucket and key.
 type Map = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
-/// The maps of this process by name: what a server would be to another driver.
+/// The maps of this process by name, which take the place of a server.
 static MAPS: Mutex<BTreeMap<String, Arc<Mutex<Map>>>> = Mutex::new(BTreeMap::new());
 
 fn map_named(name: &str) -> Arc<Mutex<Map>> {
@@ -231,7 +231,7 @@ impl Places for ToyClient {
     }
 }
 
-/// Runs a trial of so many requests, over three buckets, by eight clients on two threads.
+/// Runs a trial with this number of requests, over three buckets, by eight clients on two threads.
 fn run(phase: &str, operation: &str, requests: u64, changes: &Value) -> Summary {
     let mut document = json!({
         "format": 1, "id": "0001", "run": "0123456789abcdef0123456789abcdef", "seed": 7,
@@ -266,7 +266,7 @@ fn the_load_generator_runs_it_and_counts() {
     let mixed = run("mix", "put", 300, &json!({"mix": mix, "ticket_base": 200}));
     assert_eq!((mixed.requests, mixed.failed), (300, 0));
 
-    // Two objects go wrong behind its back: each is counted for what it is.
+    // Two objects are damaged behind its back; each is counted with the right outcome.
     {
         let mut map = map.lock().expect("sound");
         let objects = map.get_mut("b-0").expect("the first bucket");
@@ -326,7 +326,7 @@ fn all_that_others_know_of_it_comes_from_its_row() {
     };
     assert_eq!(mistakes(json!({"name": "x"})), 1, "it cannot append");
     assert_eq!(mistakes(json!({"nmae": "x"})), 3, "and a setting is missing, one unknown");
-    // This file, the row, and the line by which the compiler finds the file: that is the whole driver.
+    // This file, the row, and the line that declares the module are the whole driver.
     let named = |line: &&str| line.contains("toy::") || line.contains("mod toy;");
     assert_eq!(include_str!("mod.rs").lines().filter(named).count(), 2);
     assert_eq!(DRIVERS.iter().filter(|driver| driver.name == "toy").count(), 1);

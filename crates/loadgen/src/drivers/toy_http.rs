@@ -1,7 +1,7 @@
-//! Driver `toy_http`, of tests alone: objects by plain PUT, GET, HEAD and DELETE, as of a WebDAV server. It
-//! shows what a driver over HTTP takes: this file, its row in the table of drivers, and nothing else.
-//! It leaves out the owner's tags, by which runs share a place with others (`write_beside`, `ours_of`).
-//! Below it stand its tests, with a server of a few lines.
+//! Driver `toy_http`, for tests only: objects by plain PUT, GET, HEAD and DELETE, as of a WebDAV
+//! server. It shows what a driver over HTTP requires: this file and its row in the table of
+//! drivers. It omits the owner's tags with which runs share a place with others (`write_beside`,
+//! `ours_of`). Its tests, with a server of a few lines, are below it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) struct ToyHttp {
 pub(super) struct ToyHttpClient {
     http: HttpClient<Self>,
     host: Vec<u8>,
-    /// The path that the next request is for.
+    /// Path of the next request.
     path: Vec<u8>,
 }
 
@@ -94,7 +94,7 @@ impl Driver for ToyHttp {
     }
 }
 
-/// Says what a refusal means.
+/// Maps a refusal to an outcome.
 fn judge(status: u16, _: &Refusal) -> Outcome {
     if status == 429 { Outcome::THROTTLED } else { Outcome::http(status) }
 }
@@ -153,7 +153,7 @@ impl HttpStore for ToyHttpClient {
         Completion { bytes: object.length, ..reply.completion() }
     }
 
-    /// Reads a listing of a key on each line; a page that is full is followed by another.
+    /// Parses a listing with one key per line; a full page is followed by another.
     async fn list_page(
         &mut self,
         place: &str,
@@ -207,7 +207,7 @@ impl Places for ToyHttpClient {
         self.at(place, "");
         let reply = self.ask(&HeadSpec::new(Method::Put, &[201]), &Nothing).await;
         match reply.status {
-            // An attempt before may have made it; whether it is empty shows whether it is ours.
+            // An earlier attempt may have created it; whether it is empty shows whether it is ours.
             409 if self.http.connection.is_in_doubt() => Ok(Made::New),
             409 => Ok(Made::Exists),
             _ if reply.outcome.is_ok() => Ok(Made::New),
@@ -237,8 +237,9 @@ impl Places for ToyHttpClient {
         }
     }
 
-    /// The server refuses to delete a collection that is not empty. One that would delete what is in it,
-    /// as WebDAV allows, must not be asked: such a driver leaves the place and answers `NotEmpty`.
+    /// The server refuses to delete a collection that is not empty. If a server would delete the
+    /// content, as WebDAV allows, its driver must not send the request: it leaves the place and
+    /// returns `NotEmpty`.
     async fn remove(&mut self, place: &str) -> Result<Removed, Error> {
         self.renew_deadline();
         self.at(place, "");
@@ -299,7 +300,8 @@ mod tests {
     /// Objects by collection and key.
     type Map = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
-    /// A server on a map. It puts a stranger's object into a collection that it is asked to delete.
+    /// A server on a map. It puts another user's object into a collection that it is asked to
+    /// delete.
     struct Server {
         map: Mutex<Map>,
         puts_a_stranger: bool,
@@ -439,7 +441,7 @@ mod tests {
         assert_eq!(map.len(), 3);
         for objects in map.values() {
             assert_eq!(objects["theirs"], b"precious");
-            // The place stays known as ours.
+            // The place remains marked as ours.
             assert!(objects.contains_key(".loadstone-mark"));
         }
     }

@@ -1,5 +1,5 @@
-//! Driver `toy_remote`, of tests alone: requests that a tokio runtime answers. It shows how a driver over
-//! a foreign runtime fits: any number of requests in flight, and no thread for any of them.
+//! Driver `toy_remote`, for tests only: a tokio runtime answers its requests. It shows how a driver
+//! over a foreign runtime works: any number of requests in flight, without a thread for each.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ pub(super) struct ToyRemote {
     runtime: tokio::runtime::Runtime,
     clients: usize,
     object_bytes: u64,
-    /// A `get` is answered when every client has one in flight.
+    /// A `get` is answered once every client has one in flight.
     all_in_flight: Arc<Barrier>,
 }
 
@@ -94,7 +94,7 @@ impl Driver for ToyRemote {
     }
 }
 
-/// Answers as a store would: a `put` breaks it, a `head` takes for ever.
+/// Simulates a store: a `put` panics, a `head` never ends.
 async fn answer(operation: Operation, bytes: u64, all_in_flight: Arc<Barrier>) -> u64 {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     THREADS.lock().expect("nothing panics while it holds the lock").insert(name);

@@ -1,31 +1,32 @@
-//! What a target does not say, taken from the variables that people already have.
+//! Fills settings that a target does not give from environment variables that users already have.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// A variable of the environment, and the setting that it fills.
+/// An environment variable, and the setting that it fills.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Variable {
-    /// The variable.
+    /// Name of the variable.
     pub name: &'static str,
-    /// The setting; `tls.ca_file` is a key of the setting `tls`.
+    /// Name of the setting; `tls.ca_file` is the key `ca_file` of the setting `tls`.
     pub setting: &'static str,
-    /// Whether it holds a secret, or stands with one. It is then only referred to, never read.
+    /// Whether it holds a secret or belongs to one. Such a variable is only referred to, never
+    /// read.
     pub is_secret: bool,
     /// The command-line argument inside the variable, if it holds several.
     pub argument: Option<&'static str>,
 }
 
 impl Variable {
-    /// A variable whose value is taken.
+    /// A variable whose value is copied.
     #[must_use]
     pub const fn new(name: &'static str, setting: &'static str) -> Self {
         Self { name, setting, is_secret: false, argument: None }
     }
 
-    /// A variable that is referred to.
+    /// A variable that is only referred to.
     #[must_use]
     pub const fn secret(name: &'static str, setting: &'static str) -> Self {
         Self { is_secret: true, ..Self::new(name, setting) }
@@ -42,7 +43,7 @@ impl Variable {
     }
 }
 
-/// A target's settings while they are filled. What the target says itself stays.
+/// A target's settings while they are filled. Settings that the target gives are not changed.
 #[derive(Debug)]
 pub struct Filling<'a> {
     given: &'a Map<String, Value>,
@@ -59,7 +60,7 @@ impl<'a> Filling<'a> {
         self.added
     }
 
-    /// Returns a variable's value; an empty one is as good as none.
+    /// Returns a variable's value; an empty one counts as unset.
     pub(crate) fn variable(&self, name: &str) -> Option<&'a str> {
         self.environ.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
@@ -69,20 +70,20 @@ impl<'a> Filling<'a> {
         self.given.get(name).or_else(|| self.added.get(name))
     }
 
-    /// Tells whether any of the settings is there.
+    /// Returns whether any of the settings is set.
     pub(crate) fn has_any(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.setting(name).is_some())
     }
 
-    /// Sets what is not there yet.
+    /// Sets a setting if it is absent.
     pub(crate) fn add(&mut self, setting: &str, value: Value) {
         if self.setting(setting).is_none() {
             self.added.insert(setting.to_owned(), value);
         }
     }
 
-    /// Fills what is absent from the variables, the first that has a value. Arguments inside a
-    /// variable are left to their driver.
+    /// Fills absent settings from the variables; the first with a value wins. Arguments inside a
+    /// variable are parsed by the driver.
     pub(crate) fn fill(&mut self, variables: &[Variable]) {
         for variable in variables {
             let Some(value) = self.variable(variable.name) else { continue };

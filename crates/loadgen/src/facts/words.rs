@@ -1,9 +1,10 @@
-//! One word for a target, such as `rados:POOL` or a URL, as the command line takes it.
+//! The word that names a target on the command line, such as `rados:POOL` or a URL.
 
-/// How one word for a target may look. Where several fit, the first kind of this list is meant.
+/// The form of such a word. If several forms match, the first one in this list wins.
 #[derive(Debug, Clone, Copy)]
 pub enum Form {
-    /// The driver's name, with or without a colon; the environment says the rest, if there is any.
+    /// The driver's name, with or without a colon; the environment gives the other settings, if
+    /// any.
     Name,
     /// The driver's name, a plus sign, and an `http` or `https` URL for this setting.
     NamedUrl(&'static str),
@@ -11,13 +12,13 @@ pub enum Form {
     Named(&'static str),
     /// A path, for this setting.
     Path(&'static str),
-    /// A URL that the function knows as one of this driver's, for this setting.
+    /// A URL that the function recognises as this driver's, for this setting.
     KnownUrl(&'static str, fn(&str) -> bool),
     /// Any other URL, for this setting.
     AnyUrl(&'static str),
 }
 
-/// What a word for a target means.
+/// A parsed word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
     /// The driver.
@@ -27,7 +28,7 @@ pub struct Word {
 }
 
 impl Form {
-    /// Returns the place in the order of the list.
+    /// Returns the position in the list, for precedence.
     pub(crate) fn rank(self) -> u8 {
         match self {
             Self::Name => 0,
@@ -39,7 +40,7 @@ impl Form {
         }
     }
 
-    /// Reads a word, if it looks like this form.
+    /// Parses a word, if it has this form.
     pub(crate) fn read(self, driver: &'static str, text: &str) -> Option<Word> {
         let is_url = |text: &str| text.starts_with("http://") || text.starts_with("https://");
         let is_path = |text: &str| ["/", "./", "../"].iter().any(|start| text.starts_with(start));

@@ -1,4 +1,5 @@
-//! What an audit has found, as all load threads of a host see it: listings first, then objects one by one.
+//! The state and findings of an audit, shared by all load threads of a host. Buckets are listed
+//! first, then objects are read one by one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
@@ -14,12 +15,12 @@ use crate::chance::mix64;
 use crate::error::Error;
 use crate::portion::Portion;
 
-/// Findings that are kept whole; what is beyond them is only counted.
+/// Maximum number of findings kept in full; findings beyond that are only counted.
 const FINDINGS_MAX: usize = 10_000;
-/// At most this many listed keys without a recorded put are read one by one.
+/// Maximum number of listed keys without a recorded put that are read one by one.
 const UNEXPECTED_MAX: usize = 1000;
 
-/// What is wrong with an object, against what was acknowledged.
+/// How an object differs from what was acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FindingKind {
     Lost,
@@ -47,131 +48,132 @@ impl FindingKind {
     }
 }
 
-/// One call of the proof of a finding.
+/// One call in the proof of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Call {
-    /// What was asked for.
+    /// Operation of the call.
     pub operation: String,
-    /// The trial that asked, where it was another one than the audit itself.
+    /// Trial of the call, if it is not the audit itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trial: Option<String>,
-    /// How it ended; `failed` where a ledger says no more.
+    /// Outcome of the call; `failed` if a ledger records no more than that.
     pub outcome: String,
-    /// The version that it wrote, or that had to be there.
+    /// Version that the call wrote or expected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// The version that had to be there, where it was conditional on one.
+    /// Version that the call's condition required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<u64>,
-    /// The client that asked, where a history knows it.
+    /// Client of the call, if a history records it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<u32>,
-    /// It began after this, in nanoseconds since 1970 by its host's clock.
+    /// Lower bound of its begin, in nanoseconds since 1970 by its host's clock.
     pub from_unix_ns: u64,
-    /// It had ended by then.
+    /// Upper bound of its end, likewise.
     pub to_unix_ns: u64,
 }
 
-/// An object that is not as was acknowledged.
+/// An object that differs from what was acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// What is wrong: `lost`, `stale`, `resurrected` …
+    /// Kind of the finding: `lost`, `stale`, `resurrected` …
     pub kind: String,
-    /// The bucket of the object.
+    /// Bucket of the object.
     pub bucket: String,
-    /// Its key.
+    /// Key of the object.
     pub key: String,
-    /// Its number.
+    /// Number of the object.
     pub number: u64,
-    /// How long it is.
+    /// Length of the object, in bytes.
     pub size_bytes: u64,
-    /// How many calls of a history show the same.
+    /// Number of calls of a history that show the same.
     pub times: u64,
-    /// The calls that prove it, in their order.
+    /// Calls that prove the finding, in order.
     pub calls: Vec<Call>,
-    /// The path, in the run folder, of the campaign that repeats these calls; absent until it is written.
+    /// Path, in the run folder, of the campaign that repeats these calls; absent until it is
+    /// written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<String>,
 }
 
 impl Finding {
-    /// Makes a finding of which no replay is written yet.
+    /// Creates a finding without a replay.
     pub(crate) fn new(kind: &str, number: u64, place: Place, times: u64, calls: Vec<Call>) -> Self {
         let Place { bucket, key, size_bytes } = place;
         Self { kind: kind.into(), bucket, key, number, size_bytes, times, calls, replay: None }
     }
 }
 
-/// What was judged of histories.
+/// Result of judging histories.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HistorySummary {
-    /// What the target had to keep to.
+    /// Consistency model that the target had to satisfy.
     pub model: String,
-    /// How many calls were judged.
+    /// Number of judged calls.
     pub calls: u64,
-    /// On how many objects.
+    /// Number of objects in those calls.
     pub objects: u64,
-    /// Objects of which it could not be decided.
+    /// Objects for which the judge could not decide.
     pub undecided: u64,
-    /// Reads that saw less than had been there before they began.
+    /// Reads that returned an older state than one that had been visible before they began.
     pub stale_reads: u64,
-    /// How long something newer had been there by then, of those reads.
+    /// For those reads, how long the newer state had been visible, in nanoseconds.
     pub behind_ns: Spread,
-    /// How many newer writes had been acknowledged by then.
+    /// For those reads, how many newer writes had been acknowledged.
     pub behind_versions: Spread,
 }
 
-/// How a sample is distributed.
+/// Distribution of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Spread {
-    /// Half are up to this.
+    /// Median.
     pub p50: u64,
-    /// 99 of 100 are up to this.
+    /// 99th percentile.
     pub p99: u64,
-    /// The largest.
+    /// Maximum.
     pub max: u64,
 }
 
-/// What an audit looked at, and what it found.
+/// Scope and results of an audit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AuditSummary {
-    /// Objects that must be there, since their put was acknowledged.
+    /// Objects that must exist, because their put was acknowledged.
     pub written: u64,
-    /// Objects that must be gone, since their delete was acknowledged.
+    /// Objects that must not exist, because their delete was acknowledged.
     pub deleted: u64,
-    /// Objects of which a request failed or was cut off, so that more than one state is right.
+    /// Objects of which a request failed or was interrupted, so that several states are right.
     pub unknown: u64,
-    /// Objects of the first two kinds that were asked for and answered.
+    /// Objects of the first two kinds for which a read was answered.
     pub read_back: u64,
-    /// Objects of which no answer told anything.
+    /// Objects for which no read was answered.
     pub unanswered: u64,
     /// Keys in the listings of all buckets.
     pub listed: u64,
-    /// Buckets whose listing failed, so that nothing is said of it.
+    /// Buckets whose listing failed, so that it was not judged.
     pub listings_failed: u64,
-    /// Findings by kind, all of them.
+    /// Number of all findings, by kind.
     pub counts: BTreeMap<String, u64>,
-    /// The findings, as many as are kept.
+    /// Findings kept in full, up to a maximum.
     pub findings: Vec<Finding>,
-    /// What was judged of the calls, where a history was kept of them.
+    /// Result of judging the calls, if their history was kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<HistorySummary>,
 }
 
-/// Two bits an object: listed, and listed again.
+/// Two bits per object: listed, and listed again.
 const LISTED: u8 = 1;
 const LISTED_AGAIN: u8 = 2;
 
-/// What all load threads of an audit share.
+/// State that all load threads of an audit share.
 #[derive(Debug)]
 pub(crate) struct Audit {
     pub(crate) owed: Owed,
-    /// Objects whose hash is up to this are read.
+    /// Objects whose hash is at most this are read.
     sampled: u64,
     seed: u64,
     portion: Portion,
@@ -187,11 +189,11 @@ pub(crate) struct Audit {
 struct State {
     summary: AuditSummary,
     failed_buckets: BTreeSet<u64>,
-    /// Numbers in listings that no ledger has.
+    /// Numbers of listed objects that no ledger contains.
     unexpected: Vec<u64>,
 }
 
-/// Where an object lies, and how long it is.
+/// Location and length of an object.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) bucket: String,
@@ -199,43 +201,43 @@ pub(crate) struct Place {
     pub(crate) size_bytes: u64,
 }
 
-/// What a client of an audit does next.
+/// The next step of a client of an audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     List(u64),
-    /// Other clients' listings have not ended.
+    /// Wait for the listings of other clients.
     Wait,
-    /// Objects of a page, and then of the next one.
+    /// Read the objects of a page, then those of the next one.
     Page(u64),
-    /// An object that a listing names, and no ledger.
+    /// Read an object that a listing contains and no ledger does.
     Unexpected(u64),
     Over,
 }
 
-/// An object that is to be read.
+/// An object to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
     pub(crate) index: u64,
     pub(crate) allowed: Allowed,
-    /// Whether its bucket's listing named it, and how often; nothing where the listing failed.
+    /// How often its bucket's listing contained it; `None` if the listing failed.
     pub(crate) listed: Option<u32>,
-    /// Whether only a listing knows of it.
+    /// Whether only a listing contains it.
     is_unexpected: bool,
 }
 
 impl Reading {
-    /// Returns an object that a listing names, and that no ledger knows of.
+    /// Returns the reading of an object that a listing contains and no ledger does.
     pub(crate) fn unexpected(index: u64) -> Self {
         let allowed = Allowed::absent();
         Self { index, allowed, listed: None, is_unexpected: true }
     }
 
-    /// Returns what it is that an object is there which must not be.
+    /// Returns the kind of finding if the object exists although it must not.
     pub(crate) fn kind_of_surplus(&self) -> FindingKind {
         if self.is_unexpected { FindingKind::Phantom } else { FindingKind::Resurrected }
     }
 
-    /// Returns what is wrong with the listing, where the object itself is right.
+    /// Returns the kind of finding for the listing, if the object itself is right.
     pub(crate) fn kind_of_listing(&self, is_absent: bool) -> Option<FindingKind> {
         match (is_absent, self.listed) {
             (true, _) if self.is_unexpected => Some(FindingKind::Ghost),
@@ -249,10 +251,10 @@ impl Reading {
 }
 
 impl Audit {
-    /// Reads the ledgers that an audit names; `buckets` is how many there are.
+    /// Reads the ledgers that an audit names; `buckets` is the number of buckets.
     ///
     /// # Errors
-    /// A ledger is missing, or is another one than was meant.
+    /// A ledger is missing, or its digest differs.
     pub(crate) fn open(
         spec: &OwedSpec,
         portion: Portion,
@@ -300,7 +302,7 @@ impl Audit {
         })
     }
 
-    /// Returns what a client without work does next.
+    /// Returns the next step of a client without work.
     pub(crate) fn next(&self) -> Step {
         let bucket = self.listings.load(Ordering::Relaxed);
         if bucket < self.buckets {
@@ -322,11 +324,11 @@ impl Audit {
         }
     }
 
-    /// Returns the object to read under this number, if it is one to be read.
+    /// Returns the reading of the object with this number, if it is to be read.
     pub(crate) fn reading(&self, index: u64) -> Option<Reading> {
         let allowed = self.owed.allowed(index).filter(|allowed| !allowed.anything)?;
         let bucket = index % self.buckets;
-        // Only listings that failed are in the set, mostly none.
+        // The set contains failed listings only, so it is mostly empty.
         let is_listing_known = !self.state().failed_buckets.contains(&bucket);
         let listed = is_listing_known.then(|| self.times_listed(index));
         let is_odd = listed.is_some_and(|times| {
@@ -347,7 +349,7 @@ impl Audit {
         Some((&bits[(place / 4) as usize], place % 4 * 2))
     }
 
-    /// Takes note that a listing has ended.
+    /// Records that a listing has ended.
     pub(crate) fn end_listing(&self, bucket: u64, is_ok: bool) {
         if !is_ok {
             let mut state = self.state();
@@ -357,19 +359,19 @@ impl Audit {
         self.listings_done.fetch_add(1, Ordering::Release);
     }
 
-    /// Takes note of an object that no answer told anything of.
+    /// Records an object for which no read was answered.
     pub(crate) fn give_up(&self) {
         self.state().summary.unanswered += 1;
     }
 
-    /// Takes note of an object that was asked for and answered.
+    /// Records an object for which a read was answered.
     pub(crate) fn note_read(&self, allowed: &Allowed) {
         if allowed.is_determined() {
             self.state().summary.read_back += 1;
         }
     }
 
-    /// Takes note of a finding, with the reads that show it.
+    /// Records a finding, with the reads that prove it.
     pub(crate) fn note_finding(
         &self,
         kind: FindingKind,
@@ -386,7 +388,7 @@ impl Audit {
         state.summary.findings.push(Finding::new(kind.name(), index, place(), 1, calls));
     }
 
-    /// Takes note of an object that its bucket's listing names.
+    /// Records that a bucket's listing contains an object.
     pub(crate) fn note_listed(&self, index: u64) {
         if let Some((bits, shift)) = self.listed_bits(index)
             && self.owed.allowed(index).is_some()
@@ -403,12 +405,12 @@ impl Audit {
         }
     }
 
-    /// Takes note of how many keys a listing had.
+    /// Adds the number of keys in a listing.
     pub(crate) fn note_keys(&self, count: u64) {
         self.state().summary.listed += count;
     }
 
-    /// Returns what was found so far.
+    /// Returns the results so far.
     pub(crate) fn summary(&self) -> AuditSummary {
         let mut summary = self.state().summary.clone();
         summary.findings.sort_by_key(|finding| finding.number);

@@ -1,4 +1,4 @@
-//! What a target owes: the ledgers of all trials that changed a dataset, one over the other.
+//! The state that a target must have: the ledgers of all trials that changed a dataset, combined.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Read;
@@ -9,35 +9,35 @@ use super::spec::{LedgerSpec, OwedSpec};
 use super::{Entry, HEADER_BYTES, OBJECTS_PER_PAGE, PAGE_BYTES, checksum, kind};
 use crate::error::Error;
 
-/// Versions that an object may have at once; with more, all that is known is that any may be there.
+/// Maximum number of possible versions of an object; with more, any version counts as possible.
 const VERSIONS_MAX: usize = 4;
-/// Pages beyond this bound hold objects that have no number. Whoever writes a ledger can also give it a valid
-/// checksum, so the bound is checked.
+/// Pages above this limit contain objects without a valid number. An attacker could give such a
+/// frame a valid checksum, so the limit is checked.
 const PAGES_MAX: u64 = u64::MAX / OBJECTS_PER_PAGE;
 
-/// What may be there of an object, by all that was acknowledged.
+/// Possible states of an object, according to all acknowledged requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Allowed {
-    /// Whether it may be absent.
+    /// Whether the object may be absent.
     pub(crate) absent: bool,
-    /// Whether nothing is known.
+    /// Whether every state is possible.
     pub(crate) anything: bool,
     versions: [u64; VERSIONS_MAX],
     count: usize,
 }
 
 impl Allowed {
-    /// Says that nothing may be there.
+    /// The object must be absent.
     pub(crate) fn absent() -> Self {
         Self { absent: true, ..Self::default() }
     }
 
-    /// Returns the versions that may be there, the newest trial's first.
+    /// Returns the possible versions, that of the newest trial first.
     pub(crate) fn versions(&self) -> &[u64] {
         &self.versions[..self.count]
     }
 
-    /// Tells whether only one thing may be there: one version, or nothing.
+    /// Returns whether exactly one state is possible: one version, or absent.
     pub(crate) fn is_determined(&self) -> bool {
         !self.anything && self.count + usize::from(self.absent) == 1
     }
@@ -55,7 +55,7 @@ impl Allowed {
     }
 }
 
-/// What a trial's attempt noted of an object, and between which times.
+/// The entry of an object in one attempt at a trial, and its time bounds.
 #[derive(Debug, Clone)]
 pub(crate) struct Noted<'a> {
     pub(crate) spec: &'a LedgerSpec,
@@ -86,7 +86,7 @@ impl StoredPage {
         Entry::of_bits(byte >> (place % 4 * 2))
     }
 
-    /// Adds what another writer has noted: no two of them change the same objects.
+    /// Merges the page of another writer. No two writers change the same objects.
     fn join(&mut self, other: &Self) {
         let mut bits = self.bits();
         bits.iter_mut().zip(other.bits().iter()).for_each(|(bits, more)| *bits |= more);
@@ -108,7 +108,7 @@ impl StoredPage {
 struct Layer {
     spec: LedgerSpec,
     pages: HashMap<u64, StoredPage>,
-    /// Whether it finished, so that nothing was in flight when it ended.
+    /// Whether it finished, so that no request was in flight when it ended.
     is_whole: bool,
 }
 
@@ -119,13 +119,13 @@ impl Layer {
     }
 }
 
-/// The ledgers of a dataset.
+/// The combined ledgers of a dataset.
 #[derive(Debug)]
 pub(crate) struct Owed {
     /// Attempts at trials, the earliest first.
     layers: Vec<Layer>,
     is_absent_before: bool,
-    /// The pages in which any object was touched, in order.
+    /// Pages with at least one touched object, in order.
     pub(crate) pages: Vec<u64>,
 }
 
@@ -133,7 +133,7 @@ impl Owed {
     /// Reads the ledgers that a trial names.
     ///
     /// # Errors
-    /// A file is missing, or is another one than was meant.
+    /// A file is missing, or its digest differs.
     pub(crate) fn open(spec: &OwedSpec) -> Result<Self, Error> {
         let mut layers = Vec::new();
         for ledger in &spec.ledgers {
@@ -148,7 +148,7 @@ impl Owed {
         })
     }
 
-    /// Returns what may be there of an object; nothing where no trial has touched it.
+    /// Returns the possible states of an object; `None` if no trial has touched it.
     pub(crate) fn allowed(&self, index: u64) -> Option<Allowed> {
         let mut allowed = Allowed::default();
         let (mut is_settled, mut is_touched) = (false, false);
@@ -156,14 +156,14 @@ impl Owed {
             let LedgerSpec { version, puts, deletes, first, end, .. } = layer.spec;
             let entry = layer.noted(index).0;
             is_touched |= entry != Entry::Untouched;
-            // What was in flight when an attempt was cut off is not known: a put of something
-            // untouched, and a delete of anything that was put.
+            // After an interrupted attempt, requests may have been in flight: puts of untouched
+            // objects, and deletes of any object that was put.
             let is_cut_off = !layer.is_whole && (first..end).contains(&index);
             let is_doubtful = match entry {
                 Entry::Untouched => is_cut_off && !is_settled,
                 Entry::Written => is_cut_off && deletes && !is_settled,
                 Entry::Deleted => false,
-                // It may still be carried out, whatever was acknowledged since.
+                // The failed request may still be executed, whatever was acknowledged since.
                 Entry::Unknown => true,
             };
             match entry {
@@ -191,14 +191,15 @@ impl Owed {
         is_touched.then_some(allowed)
     }
 
-    /// Tells whether nothing can have been written under a number that no ledger has.
+    /// Returns whether it is certain that no object was written under a number that no ledger
+    /// contains.
     pub(crate) fn is_surely_unwritten(&self, index: u64) -> bool {
         let may_be =
             |layer: &Layer| !layer.is_whole && (layer.spec.first..layer.spec.end).contains(&index);
         self.is_absent_before && !self.layers.iter().any(may_be)
     }
 
-    /// Returns what each attempt has noted of an object, the earliest first.
+    /// Returns the entries of an object in all attempts, the earliest first.
     pub(crate) fn history(&self, index: u64) -> impl Iterator<Item = Noted<'_>> {
         self.layers.iter().filter_map(move |layer| {
             let (entry, page) = layer.noted(index);
@@ -223,7 +224,7 @@ fn read(spec: &LedgerSpec, layers: &mut Vec<Layer>) -> Result<(), Error> {
     let mut pages: HashMap<(u32, u64), StoredPage> = HashMap::new();
     let (mut has_begun, mut is_whole) = (false, false);
     let mut rest = bytes.as_slice();
-    // Behind a frame that was cut off nothing can be trusted.
+    // Data behind a truncated frame cannot be trusted.
     while let Some((frame, behind)) = Frame::split(rest) {
         rest = behind;
         match frame.kind {
@@ -259,7 +260,7 @@ fn read(spec: &LedgerSpec, layers: &mut Vec<Layer>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A frame as it stands in a file.
+/// A frame as stored in a file.
 struct Frame<'a> {
     kind: u8,
     writer: u32,
@@ -270,7 +271,7 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Returns the first frame of these bytes, if it is whole, and what follows it.
+    /// Returns the first frame of these bytes, if it is complete, and the rest.
     fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let head: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
         let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));

@@ -1,8 +1,10 @@
-//! One page of a ledger: what became of 4,096 objects, in a bit for each and a little for what is exceptional.
+//! One page of a ledger: the state of 4,096 objects, in one bit each plus some bytes for
+//! exceptional ones.
 //!
-//! Most requests of a trial end alike: an object is put, or it is deleted. A bit says that, which is set without a
-//! lock. All else lies in two sets behind a lock of the page, and counts more than the bit: so a bit that is set
-//! while an object becomes exceptional leaves what one order of the two requests would have left, or less is claimed.
+//! Most requests of a trial have the same effect: they put an object, or they delete it. One bit
+//! records that, and is set without a lock. Exceptional states are in two sets behind the page's
+//! lock and take precedence over the bit. If a bit is set while the object becomes exceptional, the
+//! result is that of either order of the two requests, or claims less.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,16 +12,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::{Effect, Entry, OBJECTS_PER_PAGE, PAGE_BYTES, entry_after};
 
 const WORDS: usize = OBJECTS_PER_PAGE as usize / 64;
-/// More places than these take as much by their numbers as by a bit for each place of the page.
+/// With more places than this, a list of numbers takes as much memory as a bit for each place of
+/// the page.
 const FEW: usize = WORDS * 8 / size_of::<u16>();
 
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) number: u64,
-    /// What an acknowledged request does that the trial makes most of.
+    /// Effect of most requests of the trial.
     usual: Effect,
     bits: [AtomicU64; WORDS],
-    /// A bit for each word that has, or had, an object that is exceptional.
+    /// A bit for each word that has, or had, an exceptional object.
     odd: AtomicU64,
     others: Mutex<Others>,
     is_changed: AtomicBool,
@@ -28,7 +31,7 @@ pub(super) struct Page {
 /// The exceptional objects of a page.
 #[derive(Debug, Default)]
 struct Others {
-    /// Those to which the other thing was done last.
+    /// Objects whose last request had the opposite effect.
     reversed: Places,
     unknown: Places,
 }
@@ -45,11 +48,11 @@ impl Page {
         }
     }
 
-    /// Takes note of how a request that changes the object at a place ended.
+    /// Records how a request that changes the object at a place ended.
     pub(super) fn note(&self, place: u16, effect: Effect, is_ok: bool) {
         let (word, bit) = (usize::from(place) / 64, 1 << (place % 64));
         let is_usual = is_ok && effect == self.usual;
-        // Sequentially consistent with the flag, or a flush could see neither.
+        // Sequentially consistent with the flag; otherwise a flush could miss both.
         let is_new = if is_usual && self.odd.load(Ordering::SeqCst) >> word & 1 == 0 {
             self.bits[word].fetch_or(bit, Ordering::SeqCst) & bit == 0
         } else {
@@ -114,7 +117,7 @@ impl Page {
     }
 }
 
-/// Returns a number that has each bit of another in the lower bit of a pair.
+/// Spreads bits so that each becomes the lower bit of a pair.
 fn spread(bits: u32) -> u64 {
     let masks = [
         (16, 0x0000_ffff_0000_ffff),
@@ -126,10 +129,10 @@ fn spread(bits: u32) -> u64 {
     masks.iter().fold(u64::from(bits), |bits, (shift, mask)| (bits | bits << shift) & mask)
 }
 
-/// A set of places of a page.
+/// A set of places in a page.
 #[derive(Debug)]
 enum Places {
-    /// In their order.
+    /// In ascending order.
     Few(Vec<u16>),
     Many(Box<[u64; WORDS]>),
 }
@@ -148,7 +151,7 @@ impl Places {
         }
     }
 
-    /// Puts a place in, or takes it out.
+    /// Inserts or removes a place.
     fn set(&mut self, place: u16, is_in: bool) {
         match self {
             Self::Many(bits) => {
@@ -157,7 +160,7 @@ impl Places {
             }
             Self::Few(places) => match (places.binary_search(&place), is_in) {
                 (Err(at), true) if places.len() < FEW => {
-                    // A list that is not grown by doubling: it is short, and seldom grows.
+                    // Not grown by doubling: the list is short and seldom grows.
                     places.reserve_exact(1);
                     places.insert(at, place);
                 }

@@ -1,17 +1,17 @@
-//! What an audit reads back: the ledgers of the trials that changed a dataset.
+//! Specifies what an audit reads back: the ledgers of the trials that changed a dataset.
 
 use serde::{Deserialize, Serialize};
 
-/// What is owed of a dataset: by it an audit tells what must be there.
+/// The ledgers of a dataset, from which an audit derives what must exist.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OwedSpec {
-    /// The ledgers, in the order in which their trials ran.
+    /// Ledgers, in the order in which their trials ran.
     pub ledgers: Vec<LedgerSpec>,
-    /// Whether nothing of the dataset was there before the first of them.
+    /// Whether no object of the dataset existed before the first of these trials.
     pub is_absent_before: bool,
-    /// So many objects are read, drawn by chance; all of them when absent.
+    /// Number of objects to read, chosen at random; all of them when absent.
     #[serde(default)]
     pub sample: Option<u64>,
 }
@@ -21,34 +21,34 @@ pub struct OwedSpec {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LedgerSpec {
-    /// Where the file with its frames is. In a record it is a path inside the run folder.
+    /// Path of the file with its frames. In a record, it is a path inside the run folder.
     pub path: String,
-    /// Its SHA-256, as hex digits.
+    /// SHA-256 of the file, in hex.
     pub sha256: String,
-    /// The trial.
+    /// ID of the trial.
     pub trial: String,
-    /// Which version of objects it wrote.
+    /// Version of the objects that it wrote.
     pub version: u64,
     /// Whether it put objects.
     pub puts: bool,
     /// Whether it deleted objects.
     pub deletes: bool,
-    /// The first number of the objects that it may have changed.
+    /// First number of the objects that it may have changed.
     pub first: u64,
-    /// The number behind the last of them.
+    /// End of those numbers (exclusive).
     pub end: u64,
 }
 
-/// Histories that an audit judges, with what it read itself.
+/// Histories that an audit judges together with its own reads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HistorySpec {
-    /// What the target promises: `linear`, `read-after-write` or `last-writer-wins`.
+    /// Consistency model: `linear`, `read-after-write` or `last-writer-wins`.
     pub model: String,
-    /// The files, in the order in which their trials ran.
+    /// Files, in the order in which their trials ran.
     pub files: Vec<HistoryFile>,
-    /// The version of the dataset's objects before the first of them; not known when absent.
+    /// Version of the dataset's objects before the first of these trials; unknown when absent.
     #[serde(default)]
     pub version: Option<u64>,
 }
@@ -58,8 +58,8 @@ pub struct HistorySpec {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HistoryFile {
-    /// Where it is. In a record it is a path inside the run folder.
+    /// Path of the file. In a record, it is a path inside the run folder.
     pub path: String,
-    /// Its SHA-256, as hex digits.
+    /// SHA-256 of the file, in hex.
     pub sha256: String,
 }

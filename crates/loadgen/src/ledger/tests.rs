@@ -1,4 +1,4 @@
-//! Ledgers that grow, are cut off at any byte, and are read again, against plain maps.
+//! Compares ledgers that grow, are truncated at any byte and are read again with plain maps.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use super::*;
 use crate::chance::mix64;
 
 const OBJECTS: u64 = 20_000;
-/// Where what a mix puts beyond its dataset begins, in each of three stages.
+/// First number of objects that a mix puts beyond its dataset, in each of three stages.
 const BEYOND: u64 = OBJECTS + (1 << 34);
 
-/// What the ledger of a trial needs to be read: whether it puts and deletes, and its first number.
+/// What is needed to read the ledger of a trial: whether it puts and deletes, and its first number.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     puts: bool,
@@ -33,7 +33,7 @@ fn ledger(kind: Kind, writer: u32) -> Ledger {
     Ledger::new(if kind.first == 0 { &all[..1] } else { &all }, writer, usual, 0)
 }
 
-/// A frame without content, as the writer of a run folder makes it.
+/// A frame without content, as the writer of a run folder creates it.
 fn mark(kind: u8) -> Vec<u8> {
     let mut frame = vec![0; HEADER_BYTES];
     frame[0] = kind;
@@ -52,7 +52,7 @@ impl Drop for Written {
     }
 }
 
-/// Opens what ledgers with these bytes say, over one another.
+/// Opens ledgers with these bytes, combined in order.
 fn opened(name: &str, ledgers: &[(Kind, u64, Vec<u8>)]) -> Owed {
     let mut files = Vec::new();
     let specs = ledgers.iter().enumerate().map(|(place, (kind, version, bytes))| {
@@ -77,7 +77,7 @@ fn opened(name: &str, ledgers: &[(Kind, u64, Vec<u8>)]) -> Owed {
     Owed::open(&spec).expect("the ledgers are sound")
 }
 
-/// What may be there, in a form to compare: whether nothing, and which versions, the newest first.
+/// The possible states in a comparable form: whether absent, and the versions, newest first.
 fn sets(allowed: Option<Allowed>) -> Option<(bool, Vec<u64>)> {
     allowed.map(|allowed| (allowed.absent, allowed.versions().to_vec()))
 }
@@ -152,7 +152,7 @@ fn a_ledger_cut_off_anywhere_claims_no_more_than_was_flushed_and_no_less() {
     for index in 0..9000_u64 {
         ledger.note(index, Effect::Writes, true);
         if index % 1000 == 999 {
-            // Each flush ends with the page of its last object, or is cut off with it.
+            // Each flush ends with the page of its last object, or is truncated there.
             bytes.extend(ledger.take_frames(index));
             flushed.push((bytes.len(), index + 1));
         }
@@ -254,7 +254,8 @@ fn threads_that_change_the_same_objects_claim_no_more_than_they_did() {
             scope.spawn(move || {
                 for step in 0..200_000 {
                     let index = BEYOND + mix64(step ^ thread << 40) % 300;
-                    // Those of one half are put alone, those of the other put and deleted in the end by all.
+                    // Every second object is only put; the others are put, and finally deleted by
+                    // all threads.
                     let is_ok = index % 2 == 1 || step % 3 > 0;
                     ledger.note(index, Effect::Writes, is_ok);
                 }
@@ -273,8 +274,9 @@ fn threads_that_change_the_same_objects_claim_no_more_than_they_did() {
     }
 }
 
-/// Prints the memory of a ledger of so many puts (a hundred million) and the bytes of its frames, a flush for each
-/// 10,000 puts: `cargo test -p loadstone-loadgen --release -- --ignored size_of_a_ledger --nocapture`.
+/// Prints the memory of a ledger of this many puts (a hundred million) and the size of its frames,
+/// with one flush for each 10,000 puts: `cargo test -p loadstone-loadgen --release -- --ignored
+/// size_of_a_ledger --nocapture`.
 #[test]
 #[ignore = "it measures"]
 fn size_of_a_ledger() {
@@ -289,7 +291,7 @@ fn size_of_a_ledger() {
     };
     let (before, mut bytes) = (resident(), 0);
     for index in 0..objects {
-        // Of a thousand puts one fails.
+        // One put in a thousand fails.
         ledger.note(index, Effect::Writes, !mix64(index).is_multiple_of(1000));
         if index % 10_000 == 9_999 {
             bytes += ledger.take_frames(index).len();
@@ -297,6 +299,6 @@ fn size_of_a_ledger() {
     }
     let memory_bytes = (resident() - before) * 1024;
     println!("{objects} puts: {memory_bytes} bytes of memory, {bytes} bytes of frames");
-    // Where there are few, what the test itself needs is not little beside it.
+    // With few objects, the memory of the test itself is significant.
     assert!(objects < 100_000_000 || memory_bytes < objects / 4, "250 MB for a billion");
 }

@@ -1,9 +1,9 @@
-//! In another's place, as load: nothing that others have written is written over or deleted.
+//! Load in a foreign place: nothing that others have written is overwritten or deleted.
 //!
-//! What the run writes there carries its name, where the store keeps metadata. The first put of an
-//! object is conditional where the store heeds it, and follows a look where not. To look whose an
-//! object is takes a request of its client, which is not measured; another's makes the request that
-//! wanted it a failure.
+//! What the run writes there carries its name, if the store keeps metadata. The first put of an
+//! object is conditional if the store honours conditions, and otherwise follows a check. To find
+//! out who owns an object, a client sends a separate request, which is not measured. If the object
+//! belongs to another, the original request fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,52 +16,52 @@ use crate::outcome::{Completion, Outcome};
 use crate::requests::{Request, Subject};
 use crate::trial::Trial;
 
-/// The condition that nothing is there, of HTTP.
+/// HTTP condition that the object does not exist.
 pub(crate) const IF_NONE: Header<'static> = ("if-none-match", b"*");
-/// Objects of which a trial remembers that it has put them: 16 MiB, in another's place alone.
+/// Maximum number of objects that a trial remembers to have put, in foreign places only: 16 MiB.
 const REMEMBERED_MAX: u64 = 1 << 27;
 
-/// A header's name and value.
+/// Name and value of a header.
 pub(crate) type Header<'a> = (&'a str, &'a [u8]);
 
-/// What a trial that may write into others' places knows of them.
+/// What a trial that may write to foreign places knows about them.
 #[derive(Debug)]
 pub(crate) struct ForeignPlaces {
     run: Vec<u8>,
-    /// Which of the dataset's places are others'.
+    /// Which of the dataset's places are foreign.
     places: Box<[AtomicBool]>,
-    /// Whether the store has taken a claim without its metadata.
+    /// Whether the store has accepted a claim without keeping its metadata.
     loses_metadata: AtomicBool,
-    /// Whether the store has written over a claim that it was not to write over.
+    /// Whether the store has overwritten a claim despite a condition.
     lacks_conditions: AtomicBool,
-    /// Objects that the trial has put, a bit for each.
+    /// Objects that the trial has put, one bit each.
     put: Box<[AtomicU64]>,
 }
 
-/// What a put says of itself.
+/// How a put is tagged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum OwnerTag {
-    /// Nothing: the place is ours.
+    /// No tag: the place is ours.
     #[default]
     None,
-    /// Whose the object is.
+    /// With the owner of the object.
     Run,
-    /// That, and that it must be the first.
+    /// With the owner, and on the condition that the object does not exist.
     RunIfAbsent,
 }
 
-/// Who an object says has written it.
+/// The writer of an object, according to its metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Writer {
     /// There is no object.
     Absent,
-    /// It names no run.
+    /// The object names no run.
     Unnamed,
     Run(String),
 }
 
 impl Writer {
-    /// Reads what a store that speaks HTTP answered; `None` if that does not say it.
+    /// Interprets the answer of an HTTP store; `None` if it does not reveal the writer.
     pub(crate) fn of(status: u16, is_ok: bool, run: Option<&str>) -> Option<Self> {
         match (status, run) {
             (404, _) => Some(Self::Absent),
@@ -71,7 +71,7 @@ impl Writer {
     }
 }
 
-/// Whose an object in another's place is.
+/// Owner of an object in a foreign place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Nobodys,
@@ -79,33 +79,33 @@ enum Whose {
     Theirs,
 }
 
-/// What a driver can do in another's place whose store may keep metadata and heed conditions.
+/// What a driver can do in a foreign place, if its store may keep metadata and honour conditions.
 pub(crate) trait SharedPlace: Places {
-    /// Returns what is known of others' places, if the trial may write into them.
+    /// Returns what is known about foreign places, if the trial may write to them.
     fn known(&self) -> Option<&Arc<ForeignPlaces>>;
     fn dataset(&self) -> &Dataset;
-    /// Has what is put from now on say that of itself.
+    /// Sets the tag of subsequent puts.
     fn put_as(&mut self, tag: OwnerTag);
     async fn perform(&mut self, request: &Request) -> Completion;
-    /// Ends a request with a failure, without having asked for anything.
+    /// Fails a request without sending anything.
     fn refuse(&mut self, kind: Outcome, text: String) -> Completion;
-    /// Returns what is added to the object's key, for each object that a copy or an upload in parts
-    /// makes.
+    /// Returns the suffixes of the object's key, one for each object that a copy or a multipart
+    /// upload creates.
     fn derived(&self, request: &Request) -> Vec<Vec<u8>>;
-    /// Asks who has written an object of the dataset, or what is derived from it.
+    /// Asks for the writer of an object of the dataset, or of an object derived from it.
     ///
     /// # Errors
-    /// The answer that did not say so.
+    /// The answer, if it does not reveal the writer.
     async fn writer_of(&mut self, index: u64, suffix: &[u8]) -> Result<Writer, Completion>;
-    /// Asks who has written what lies under a key.
+    /// Asks for the writer of the object with this key.
     async fn writer_at(&mut self, place: &str, key: &str) -> Result<Writer, Error>;
-    /// Writes a small object that is there, on the condition that it is not; tells whether the store
-    /// did it all the same.
+    /// Writes a small object that exists, on the condition that it does not; returns whether the
+    /// store overwrote it nevertheless.
     async fn writes_over(&mut self, place: &str, key: &str, text: &str) -> Result<bool, Error>;
 }
 
 impl ForeignPlaces {
-    /// Returns what a trial has to know, if it may write into others' places.
+    /// Returns the state for a trial that may write to foreign places.
     pub(crate) fn of_trial(trial: &Trial) -> Option<Arc<Self>> {
         trial.allow_foreign.then(|| Arc::new(Self::new(&Dataset::new(trial), &trial.run)))
     }
@@ -129,7 +129,7 @@ impl ForeignPlaces {
         first.into_iter().chain(named).collect()
     }
 
-    /// Tells whether a request may change something in another's place.
+    /// Returns whether a request may change something in a foreign place.
     #[inline]
     pub(crate) fn concerns(&self, request: &Request, dataset: &Dataset) -> bool {
         let index = match request.subject {
@@ -160,7 +160,7 @@ impl ForeignPlaces {
     }
 }
 
-/// Does a request in another's place.
+/// Executes a request in a foreign place.
 pub(crate) async fn perform<N: SharedPlace>(
     client: &mut N,
     request: &Request,
@@ -180,8 +180,7 @@ pub(crate) async fn perform<N: SharedPlace>(
     answer
 }
 
-/// Returns the answer to a request that would change an object of another's, or one that cannot be
-/// asked for.
+/// Returns the failure of a request that would change another's object, or whose check failed.
 async fn refusal<N: SharedPlace>(client: &mut N, request: &Request) -> Option<Completion> {
     let OperationInfo { scope, effect, .. } = *request.operation.info();
     let (kind, changed) = match effect {
@@ -222,7 +221,8 @@ async fn put<N: SharedPlace>(
     let object = request.object();
     let is_conditional = !foreign.lacks_conditions.load(Ordering::Relaxed);
     let is_again = foreign.is_put(object.index);
-    // What was put before is asked for: a condition that fails would cost the bytes of the put.
+    // The object probably exists, so check first: a failed condition would cost the bytes of the
+    // put.
     let is_likely_there = is_again || object.version > 1;
     let owner = match named == OwnerTag::Run && (is_likely_there || !is_conditional) {
         true => whose(client, object.index, b"").await,
@@ -240,13 +240,13 @@ async fn put<N: SharedPlace>(
     }
     let mut answer = client.perform(request).await;
     if is_first && answer.outcome == Outcome::http(412) {
-        // A trial that is repeated comes to what it put before it was stopped.
+        // A repeated trial meets the objects that it put before it was stopped.
         let owner = match named {
             OwnerTag::Run => whose(client, object.index, b"").await,
             _ => Ok(Whose::Theirs),
         };
         answer = match owner {
-            // To some stores a key with a delete marker is there.
+            // Some stores treat a key with a delete marker as existing.
             Ok(Whose::Ours | Whose::Nobodys) => {
                 client.put_as(named);
                 client.perform(request).await
@@ -283,8 +283,8 @@ fn whose_by(writer: &Writer, title: &Title) -> Whose {
     }
 }
 
-/// Finds out what the store makes of a claim: whether it keeps whose it is, and whether it heeds
-/// that a put must be the first.
+/// Tests how the store handles a claim: whether it keeps the owner in metadata, and whether it
+/// honours the condition that an object does not exist.
 pub(crate) async fn try_claim<N: SharedPlace>(
     client: &mut N,
     place: &str,
@@ -307,7 +307,7 @@ pub(crate) async fn try_claim<N: SharedPlace>(
     Ok(())
 }
 
-/// Tells whether objects that this run has put in a claimed place name it.
+/// Returns whether objects that this run has put in a claimed place name the run.
 pub(crate) async fn names_writers<N: SharedPlace>(
     client: &mut N,
     place: &str,
@@ -316,7 +316,7 @@ pub(crate) async fn names_writers<N: SharedPlace>(
     says_whose(client, place, &claim).await
 }
 
-/// Tells whether a claim names the run that has written it.
+/// Returns whether a claim names the run that wrote it.
 async fn says_whose<N: SharedPlace>(client: &mut N, place: &str, key: &str) -> Result<bool, Error> {
     match client.writer_at(place, key).await? {
         Writer::Run(_) => Ok(true),
@@ -328,14 +328,14 @@ async fn says_whose<N: SharedPlace>(client: &mut N, place: &str, key: &str) -> R
     }
 }
 
-/// Returns those of some keys whose objects are ours, or gone.
+/// Returns those of some keys whose objects are ours or no longer exist.
 pub(crate) async fn keys_of_ours<N: SharedPlace>(
     client: &mut N,
     place: &str,
     keys: &[String],
 ) -> Result<Vec<String>, Error> {
     let title = client.title();
-    // Where the claim does not say whose it is, nothing does.
+    // If the claim does not name its owner, no object does.
     if keys.is_empty() || !names_writers(client, place).await? {
         return Ok(keys.to_vec());
     }

@@ -1,6 +1,7 @@
-//! Ownership against a simulated target: seeded worlds with other users in them, where every step
-//! fails once, is stopped once, is killed once, and listings lie. Whatever happens: nothing changes
-//! that the run did not write; a start that was cut can go on; a clean-up ends, and tells the rest.
+//! Tests ownership against a simulated target: seeded worlds with other users, where every step
+//! fails once, is stopped once, is killed once, and listings lie. In every case, nothing changes
+//! that the run did not write, an interrupted start can be resumed, and a clean-up ends and reports
+//! what it leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,23 +25,24 @@ use world::{
     FAULTS, Fault, LISTINGS, Listing, MARK, OTHER, Object, RUN, Target, World, text_for_a_mark,
 };
 
-/// Steps in which a fault is drawn.
+/// Number of steps among which a fault is drawn.
 const STEPS_DRAWN: u64 = 60;
-/// What mixes put beyond the dataset.
+/// Range of objects that mixes put beyond the dataset.
 const WRITTEN: [u64; 2] = [105, 108];
 
-/// Everything about one history, from its seed.
+/// One history, derived from its seed.
 struct History {
     chance: u64,
     world: Arc<Mutex<World>>,
     trial: serde_json::Value,
     journal: Vec<String>,
-    /// What the name of the target leads to, and on what the journal says that places were claimed.
+    /// The volume that the target's name leads to, and the volumes on which places were claimed
+    /// according to the journal.
     volume: &'static str,
     volumes: Vec<String>,
-    /// Places that another run has made, which the user may have named.
+    /// Places that another run has created, which the user may have named.
     of_another_run: BTreeSet<String>,
-    /// Whether anything was in the way of an undisturbed run.
+    /// Whether anything disturbed the run.
     is_disturbed: bool,
 }
 
@@ -97,7 +99,7 @@ impl History {
         document["phase"] = json!(phase);
         document["ownership"]["adopt"] = json!(self.journal);
         document["ownership"]["volumes"] = json!(self.volumes);
-        // As planned: what mixes may have put is known only to what deletes it.
+        // As in a plan: only a clean-up knows what mixes may have put.
         if document["phase"] == "clean-up" {
             document["ownership"]["written"] = json!([WRITTEN]);
         }
@@ -109,7 +111,7 @@ impl History {
         (0..trial.dataset.buckets).map(|bucket| trial.dataset.bucket(bucket)).collect()
     }
 
-    /// Has the others put keys of all forms into places that are there before the run is.
+    /// Others put keys of all forms into places that exist before the run.
     fn populate(&mut self) {
         let prefix = self.trial["dataset"]["object_prefix"].as_str().expect("a text").to_owned();
         for place in self.names() {
@@ -157,7 +159,7 @@ impl History {
         self.begin().map(|(_, is_whole)| is_whole)
     }
 
-    /// Readies the buckets; returns which the journal holds, and whether all was done.
+    /// Prepares the buckets; returns those in the journal, and whether all were prepared.
     fn begin(&mut self) -> Result<(Vec<String>, bool), Error> {
         let trial = self.parsed();
         let target = self.target(&trial);
@@ -220,23 +222,24 @@ impl History {
         Ok((!is_stopped).then_some(swept))
     }
 
-    /// Cleans up by a copy of the run's folder, as it was before some of the run: a journal that lacks
-    /// later entries. What it knows of may go, and nothing of others.
+    /// Cleans up with an older copy of the run's folder, whose journal lacks later entries. It may
+    /// delete what that journal contains, and nothing of others.
     fn clean_up_by_copy(&mut self) {
         let journal_length = self.draw(1 + self.journal.len() as u64) as usize;
         let volumes = if self.draw(2) == 0 { Vec::new() } else { self.volumes.clone() };
         let (journal, phase) = (self.journal.clone(), self.trial["phase"].clone());
         let volumes = std::mem::replace(&mut self.volumes, volumes);
         self.journal.truncate(journal_length);
-        // It ends, whatever it says.
+        // It must end, with any result.
         let _ = self.clean_up();
         self.expect_theirs();
         (self.journal, self.volumes) = (journal, volumes);
         self.trial["phase"] = phase;
     }
 
-    /// Another volume takes the target's name, empty or with what others have on it, and the run is
-    /// cleaned up there. Nothing of theirs changes, and what the run has on the first is not gone.
+    /// Another volume takes the target's name, empty or with data of others, and the run is cleaned
+    /// up there. Nothing of others changes, and what the run has on the first volume does not count
+    /// as deleted.
     fn clean_up_elsewhere(&mut self) {
         let mut other = World::new();
         for place in self.names() {
@@ -271,8 +274,8 @@ impl History {
         self.world.lock().expect("one thread").steps
     }
 
-    /// What the others wrote is there as they wrote it, but for what the user gave away by naming
-    /// the run that made the place.
+    /// Everything that others wrote is unchanged, except what the user gave away by naming the run
+    /// that created the place.
     fn expect_theirs(&self) {
         let trial = self.parsed_as("clean-up");
         let title = Title::of(&trial, plain_key);
@@ -286,8 +289,9 @@ impl History {
         }
     }
 
-    /// Whatever of the run's is still there is in a place that the clean-up says is left. A place of another
-    /// run that a kill left empty and without its mark is known from that run's journal, not from this one's.
+    /// Everything of the run that still exists is in a place that the clean-up reports as left. A
+    /// place of another run that a kill left empty and unmarked is in that run's journal, not in
+    /// this one's.
     fn expect_nothing_forgotten(&self, swept: &Buckets) {
         let world = self.world.lock().expect("one thread");
         let left: BTreeSet<&str> = swept.left.iter().map(|left| left.place.as_str()).collect();
@@ -299,7 +303,7 @@ impl History {
         }
         let is_foreign_allowed = self.parsed().allow_foreign;
         for left in &swept.left {
-            // Nothing of the run's is there, or the reason is reported.
+            // Either nothing of the run is there, or the reason is reported.
             assert!(!is_foreign_allowed || left.kind != LeftKind::Foreign, "{left:?}");
             let is_marked =
                 world.places.get(&left.place).is_some_and(|place| place.contains_key(MARK));
@@ -308,7 +312,7 @@ impl History {
         assert!(!swept.foreign.iter().any(|place| left.contains(place.as_str())));
         for place in &swept.deleted {
             assert!(!swept.foreign.contains(place), "{place}");
-            // Another user may have made one of that name since.
+            // Another user may have created a place with that name since.
             let objects = world.places.get(place).into_iter().flat_map(BTreeMap::values);
             assert_eq!(objects.filter(|object| object.writer == RUN).count(), 0, "{place}");
         }
@@ -319,8 +323,8 @@ fn plain_key(key: &str) -> &str {
     key.strip_suffix(".copy").unwrap_or(key)
 }
 
-/// One history: others, a start that goes wrong, its resumption, load, a clean-up that goes wrong,
-/// and one that does not.
+/// One history: others, a start with a fault, its resumption, load, a clean-up with a fault, and
+/// one without.
 fn live(
     mut history: History,
     start: Option<(u64, Fault)>,
@@ -336,7 +340,7 @@ fn live(
         true
     } else {
         history.break_at(None, Listing::Honest);
-        // What the target hid so far it may still hide when the run is given up.
+        // A place that the target hides may still be hidden when the run is given up.
         if history.draw(2) == 0 {
             history.world.lock().expect("one thread").show_late();
         }
@@ -412,7 +416,7 @@ fn live_by(seed: u64) {
     live(history, start, end, listing);
 }
 
-/// Runs histories one after another, and names the seed of one that goes wrong.
+/// Runs histories one after another, and names the seed of one that fails.
 fn live_all(seeds: impl Iterator<Item = u64>) {
     for seed in seeds {
         let ended = std::panic::catch_unwind(|| live_by(seed));
@@ -449,7 +453,7 @@ fn every_step_of_start_and_clean_up_may_fail_stop_or_be_killed() {
 
 #[test]
 fn a_place_that_stays_is_marked_or_told_of_as_unmarked() {
-    // As many as ten tries at two places take.
+    // The maximum number of steps of ten tries at two places.
     for step in 1..=130 {
         for fault in [Fault::Refused, Fault::Lost] {
             let mut history = History::new(3);
@@ -505,7 +509,8 @@ fn a_stop_is_obeyed_while_another_host_marks_the_place() {
         history.trial["dataset"]["buckets"] = json!(1);
         history.trial["allow_foreign"] = json!(false);
         let place = history.names().remove(0);
-        // The looks of two jobs, the making, and where it counts as made, a page; then it waits.
+        // Two jobs inspect, one creates, and where the place counts as created, one lists a page;
+        // then the job waits.
         let first = if says_new { 5 } else { 4 };
         {
             let mut world = history.world.lock().expect("one thread");

@@ -1,5 +1,5 @@
-//! Clean-up: deletes what a run may have written in a place, and the place if nothing else is in it.
-//! It ends against any target, and says what it leaves and why.
+//! Clean-up: deletes what a run may have written in a place, and the place if nothing else is in
+//! it. It ends against any target, and reports what it leaves and why.
 
 use std::collections::HashSet;
 
@@ -10,15 +10,15 @@ use crate::error::Error;
 use crate::secrecy::foreign_text;
 use crate::trial::Ownership;
 
-/// Keys deleted with one request.
+/// Keys per delete request.
 const KEYS_AT_ONCE: usize = 1000;
-/// Batches in a row of which nothing could be deleted.
+/// Maximum number of consecutive batches of which nothing could be deleted.
 const FRUITLESS_MAX: u32 = 3;
-/// Pages in a row without a key. Stores that step over deleted keys send some.
+/// Maximum number of consecutive pages without keys. Stores that skip deleted keys return some.
 const EMPTY_PAGES_MAX: u32 = 64;
-/// Pages of others' keys that are looked through, beyond those that the dataset fills.
+/// Maximum number of pages of others' keys to read, beyond those that the dataset fills.
 const PAGES_MAX: u64 = if cfg!(test) { 20 } else { 1000 };
-/// Time that pages may take of which nothing could be deleted, in time-outs.
+/// Maximum duration of pages of which nothing could be deleted, in timeouts.
 const IDLE_TIMEOUTS: u64 = 10;
 
 /// Why a place is left.
@@ -26,23 +26,23 @@ const IDLE_TIMEOUTS: u64 = 10;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LeftKind {
-    /// It carries no mark: loadstone did not make it.
+    /// It carries no mark, so loadstone did not create it.
     Foreign,
-    /// It carries the mark of a run that the user did not name, or that of another place.
+    /// It carries the mark of a run that the user did not name, or of another place.
     OtherRun,
-    /// It holds objects that the run did not write.
+    /// It contains objects that the run did not write.
     OtherObjects,
     /// Its listing does not end, or makes no progress.
     Listing,
-    /// The store deletes nothing of what it lists.
+    /// The store does not delete what it lists.
     Undeletable,
-    /// The store locks its objects for a time.
+    /// The store locks its objects for some time.
     Locked,
-    /// The store says that it is not empty, and lists nothing: old versions, uploads.
+    /// The store reports that it is not empty, and lists nothing: old versions, uploads.
     Hidden,
-    /// It is absent, but so is the device or file system that it was on.
+    /// It is absent, and so is the device or file system that it was on.
     NotThere,
-    /// The target did not answer as it must.
+    /// The target did not answer as expected.
     Error,
     /// The clean-up gave up before it reached this place.
     NotTried,
@@ -52,49 +52,50 @@ pub enum LeftKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Left {
-    /// Its name.
+    /// Name of the place.
     pub place: String,
-    /// Why, for programs.
+    /// Reason, for programs.
     pub kind: LeftKind,
-    /// Why, for people.
+    /// Reason, for people.
     pub reason: String,
-    /// How many objects were seen in it; None where it was not listed.
+    /// Number of objects that were listed in it; `None` if it was not listed.
     pub objects: Option<u64>,
-    /// Whether there may be more than that.
+    /// Whether there may be more objects.
     pub has_more: bool,
 }
 
 impl Left {
     pub(crate) fn new(place: &str, kind: LeftKind, reason: impl Into<String>) -> Self {
-        // Keys, and the runs of marks, are the target's words.
+        // Keys, and the runs in marks, are text from the target.
         let (place, reason) = (place.to_owned(), foreign_text(&reason.into()).replace('\n', " "));
         Self { place, kind, reason, objects: None, has_more: false }
     }
 }
 
-/// What a clean-up did to one place.
+/// Result of cleaning up one place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Swept {
-    /// How many objects it deleted.
+    /// Objects deleted.
     pub objects: u64,
-    /// Those of them that a listing showed after all had been deleted once: a listing that is behind
-    /// shows what is gone.
+    /// Deleted objects that were listed after all had been deleted once: a delayed listing shows
+    /// objects that no longer exist.
     pub objects_again: u64,
-    /// Why something of the run's may still be there, if it may.
+    /// Set if something of the run may still be there, with the reason.
     pub left: Option<Left>,
-    /// Whether the place is another's, which stays.
+    /// Whether the place belongs to another and therefore stays.
     pub is_foreign: bool,
-    /// Whether there was no such place.
+    /// Whether the place did not exist.
     pub is_absent: bool,
 }
 
 impl Swept {
-    /// What a clean-up does to a place that is not there.
+    /// Returns the result for a place that does not exist.
     pub(crate) fn absent() -> Self {
         Self { is_absent: true, ..Self::default() }
     }
 
-    /// Says of a place in which nothing was found that it is left: it was on other volumes than this.
+    /// Reports a place in which nothing was found as left, if the run's places are on other volumes
+    /// than this one.
     pub(crate) fn or_not_there(self, place: &str, volume: &str, ownership: &Ownership) -> Self {
         let is_nothing = self.objects == 0 && self.left.is_none();
         if !is_nothing || !(self.is_absent || self.is_foreign) || !ownership.is_elsewhere(volume) {
@@ -105,13 +106,13 @@ impl Swept {
         Self::leaving(0, Some(Left::new(place, LeftKind::NotThere, reason)))
     }
 
-    /// What it did where a place is left.
+    /// Returns the result for a place that may be left.
     pub(crate) fn leaving(objects: u64, left: Option<Left>) -> Self {
         Self { objects, left, ..Self::default() }
     }
 }
 
-/// Follows a listing, and finds out when it does not go on.
+/// Follows a listing, and detects that it makes no progress.
 pub(super) struct Listing {
     token: Option<String>,
     seen: HashSet<u64>,
@@ -129,7 +130,7 @@ impl Listing {
             seen: HashSet::new(),
             empty: 0,
             pages: 0,
-            // A copy and some parts of each; pages may be shorter than they were asked for.
+            // Each object may have a copy and some parts; pages may be shorter than requested.
             pages_max: PAGES_MAX.saturating_add(title.objects_max() / 100),
             idle_ns: 0,
             idle_ns_max: title.timeout_ns.saturating_mul(IDLE_TIMEOUTS),
@@ -140,8 +141,8 @@ impl Listing {
         self.token.as_deref()
     }
 
-    /// Takes note of a page that led to no deletion for so long; tells whether another is to be
-    /// asked for, or why none is.
+    /// Records a page after `idle_ns` without deletions; returns whether to request another one, or
+    /// the reason to give up.
     pub(super) fn turn(&mut self, page: &Page, idle_ns: u64) -> Result<bool, &'static str> {
         let Some(next) = page.next.clone() else { return Ok(false) };
         if !self.seen.insert(hash(&next)) {
@@ -170,11 +171,11 @@ impl Listing {
     }
 }
 
-/// Deletes the dataset's objects in a place of ours, and then the place if nothing else is in it;
-/// in a foreign place that our run has claimed, only the objects and the claim.
+/// Deletes the dataset's objects in a place of ours, then the place if nothing else is in it. In a
+/// foreign place that our run has claimed, deletes only the objects and the claim.
 ///
 /// # Errors
-/// The target did not answer as it must.
+/// The target did not answer as expected.
 pub(crate) async fn sweep<P: Places>(places: &mut P, place: &str) -> Result<Swept, Error> {
     let title = places.title();
     let text = match places.look(place).await? {
@@ -213,9 +214,9 @@ async fn sweep_unmarked<P: Places>(
     let mut is_in_doubt = false;
     if title.adopts(place) {
         let page = places.page(place, Scope::Everything, None).await?;
-        // Only an end shows whether it is empty, and then ours.
+        // Only the end of the listing shows whether the place is empty, and so ours.
         is_in_doubt = page.next.is_some();
-        // What a kill left between its making and its mark.
+        // A kill between creation and mark left this place.
         if page.shows_empty() {
             let left = match places.remove(place).await? {
                 Removed::Gone => None,
@@ -237,7 +238,7 @@ async fn sweep_unmarked<P: Places>(
                 "the run was about to make it, and its listing does not show whether it did";
             return left(LeftKind::Listing, reason.to_owned());
         }
-        // Nothing is written before the claim, and the claim is the last to go.
+        // The claim is written before anything else and deleted last.
         Claim::Absent => return Ok(Swept { is_foreign: true, ..Swept::default() }),
         Claim::Ours(_) => sweep_objects(places, place, Others::MayHaveWritten).await?,
         Claim::Other(mark) => {
@@ -249,11 +250,11 @@ async fn sweep_unmarked<P: Places>(
             return left(LeftKind::Foreign, reason);
         }
     };
-    // What others have put there under the dataset's keys stays, and is no reason to stay.
+    // Objects of others under the dataset's keys stay, and are no reason to keep the claim.
     if swept.left.as_ref().is_none_or(|left| left.kind == LeftKind::OtherObjects) {
         places.sweep_hidden(place).await?;
         if places.keeps_versions(place).await {
-            // The claim stays with them: by it a later clean-up knows whose they are.
+            // The claim stays with the versions, so that a later clean-up recognises them.
             let reason = "it keeps versions: those of what the run wrote are left, with a delete \
                           marker each, and its claim; loadstone clean --versions removes them, and \
                           delete_versions: true of a target does from the start";
@@ -288,7 +289,7 @@ async fn sweep_ours<P: Places>(places: &mut P, place: &str) -> Result<Swept, Err
             return Ok(swept);
         }
         if !page.owned.is_empty() {
-            // A listing that is behind may still show what is gone, or show it late.
+            // A delayed listing may show objects that no longer exist, or show existing ones late.
             let more = sweep_objects(places, place, Others::HaveNoPart).await?;
             swept.objects += more.objects;
             swept.objects_again += more.objects;
@@ -319,7 +320,8 @@ fn strangers(place: &str, page: &Page) -> Left {
     Left { objects: Some(page.others), has_more: page.next.is_some(), ..left }
 }
 
-/// Removes the mark and the place; a place that stays keeps its mark. A stop comes before or after.
+/// Removes the mark and the place; a place that stays keeps its mark. A stop takes effect before or
+/// after.
 pub(crate) async fn remove<P: Places>(places: &mut P, place: &str) -> Result<Removed, Error> {
     let _pair = places.reactor().begin_pair().await;
     let mark = match places.look(place).await? {
@@ -333,7 +335,7 @@ pub(crate) async fn remove<P: Places>(places: &mut P, place: &str) -> Result<Rem
     };
     match removed {
         Ok(Removed::Gone) => {}
-        // It stays, or it is unknown whether it does: then it must stay known as ours.
+        // The place stays, or may stay: then it must remain known as ours.
         _ => match places.write_mark(place, &mark).await {
             Ok(true) => {}
             Ok(false) => return Ok(Removed::Gone),
@@ -348,11 +350,11 @@ pub(crate) async fn remove<P: Places>(places: &mut P, place: &str) -> Result<Rem
     removed
 }
 
-/// Who else writes in a place.
+/// Whether others may write in a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Others {
     HaveNoPart,
-    /// Objects with the dataset's keys are ours only if they show it.
+    /// Objects with the dataset's keys are ours only if they name the run.
     MayHaveWritten,
 }
 
@@ -418,7 +420,7 @@ mod tests {
 
     #[test]
     fn why_a_place_is_left_tells_no_secret_and_is_one_short_line() {
-        // The name of an object is whatever the target says.
+        // The target chooses the names of objects.
         remember("a test", "canary-3f0b9c1d7e");
         let name = format!("canary-3f0b9c1d7e\n\x1b[2J{}", "k".repeat(1 << 20));
         let left = Left::new("place", LeftKind::OtherObjects, format!("it holds \"{name}\""));

@@ -1,27 +1,27 @@
-//! Checks blocks that were read at an offset, where rewrites go block by block.
+//! Checks blocks that were read at an offset of an object that is rewritten block by block.
 //!
-//! Writes in blocks leave pages of different versions side by side, and sectors of
-//! different versions in one page if the blocks are smaller than a page. So no read is torn or
-//! stale here; what is left to find is bytes that were never written to this place.
+//! Writes in blocks leave pages of different versions side by side, and sectors of different
+//! versions in one page if blocks are smaller than a page. So no read is torn or stale here; only
+//! bytes that were never written to this position are wrong.
 
 use super::verifier::{Evidence, Verdict};
 use super::{
     CRC, Crc, HEADER_BYTES, Header, ObjectId, PAGE_BYTES, PayloadSpec, array, locate, page_bytes,
 };
 
-/// The smallest unit in which blocks are written.
+/// The smallest unit of writes in blocks.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// Versions that are tried for a page that is not whole, from the newest back.
+/// How many versions are tried for a page that is not intact, from the newest back.
 const VERSIONS_TRIED: u64 = 64;
 
-/// Checks bytes that were read from `offset` of an object and are as long as they should be.
+/// Checks bytes that were read from `offset` of an object and have the right length.
 ///
-/// Each sector may be of any version up to the object's; only the newest 64 are known again in a
-/// page that more than one of them share.
+/// Each sector may have any version up to the object's. In a page with sectors of several versions,
+/// only the newest 64 versions are recognised.
 ///
 /// # Errors
-/// What was found instead, of the worst page.
+/// Evidence for the worst page.
 pub fn check_blocks(
     spec: &PayloadSpec,
     object: &ObjectId,
@@ -61,7 +61,7 @@ pub fn check_blocks(
     worst.map_or(Ok(()), Err)
 }
 
-/// Judges a page that one write has written, or returns `None` if it is no such page.
+/// Judges a page that a single write has written; returns `None` if it is not such a page.
 #[inline]
 fn whole_page(
     spec: &PayloadSpec,
@@ -78,7 +78,7 @@ fn whole_page(
     let verdict = if found.run != spec.run || found.seed != spec.seed {
         Verdict::Foreign
     } else if found.is_duplicate {
-        // Whether this place had a duplicate depends on the version, so the bytes must tell.
+        // Whether this position had a duplicate depends on the version, so the bytes must show it.
         return None;
     } else if !found.is_of(object, page) {
         Verdict::Misdirected
@@ -94,7 +94,7 @@ fn header_of(inside: usize, piece: &[u8]) -> Option<Header> {
     piece.first_chunk().filter(|_| inside == 0).and_then(Header::parse)
 }
 
-/// Tells whether each sector of a piece is as some version of the page has it.
+/// Returns whether each sector of a piece belongs to some version of the page.
 fn are_sectors(
     spec: &PayloadSpec,
     object: &ObjectId,

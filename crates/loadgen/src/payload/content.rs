@@ -1,4 +1,4 @@
-//! A user's file that objects are filled with.
+//! Reads a user's file that objects take their content from.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,17 +11,17 @@ use loadstone_wire::digest::Running;
 use crate::error::Error;
 use crate::trial::NamedFile;
 
-/// The largest file: it is kept in memory.
+/// Maximum size of the file, which is kept in memory.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// The files that this process has read, by their SHA-256. They are kept to its end: the trials of a run
-/// have the same one, and payload is handed around as a copy.
+/// The files that this process has read, by SHA-256. They are never freed: all trials of a run use
+/// the same file, and the payload parameters are copied.
 static READ: LazyLock<Mutex<HashMap<String, &'static [u8]>>> = LazyLock::new(Mutex::default);
 
-/// Reads a file that a trial names, if it has not been read yet.
+/// Reads a file that a trial names, unless it has been read already.
 ///
 /// # Errors
-/// It cannot be read, or is not the one that the trial names.
+/// The file cannot be read, or its digest differs.
 pub(crate) fn open(file: &NamedFile) -> Result<&'static [u8], Error> {
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(content) = read.get(&file.sha256) {
@@ -31,7 +31,7 @@ pub(crate) fn open(file: &NamedFile) -> Result<&'static [u8], Error> {
         Error::Trial(vec![format!("dataset.payload: file \"{}\": {reason}", file.path)])
     };
     let mut options = fs::OpenOptions::new();
-    // The open itself would wait for a writer of a pipe.
+    // Without this flag, opening a pipe would wait for a writer.
     let opened = options.read(true).custom_flags(libc::O_NONBLOCK).open(&file.path);
     let opened = opened.map_err(|error| wrong(error.to_string()))?;
     if !opened.metadata().is_ok_and(|facts| facts.is_file()) {
@@ -59,7 +59,7 @@ pub(crate) fn open(file: &NamedFile) -> Result<&'static [u8], Error> {
     Ok(content)
 }
 
-/// Copies from a place of a file on, behind whose end its begin follows.
+/// Copies from an offset of a file, wrapping around at its end.
 pub(super) fn copy(content: &[u8], place: u64, mut out: &mut [u8]) {
     let mut at = (place % content.len() as u64) as usize;
     while !out.is_empty() {

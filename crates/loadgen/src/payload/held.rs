@@ -1,21 +1,22 @@
-//! Payload that a buffer holds already and that need not be made again.
+//! Payload that a buffer already contains, so that it need not be generated again.
 
 use std::ops::Range;
 
 use super::{DUPLICATES, ObjectId, PAGE_BYTES, PayloadSpec, fill};
 
-/// Which pages of the duplicate set a buffer holds from its start on, if any.
+/// Which pages of the duplicate set a buffer contains from its start on, if any.
 ///
-/// It belongs to one buffer and one payload; any other writer to the buffer must
-/// [forget](Held::forget) what it held.
+/// It belongs to one buffer and one payload. Any other writer to the buffer must call
+/// [forget](Held::forget).
 #[derive(Debug, Default)]
 pub struct Held(Range<u64>);
 
 impl Held {
-    /// Writes the bytes of an object from `offset` on as [`fill`] does, unless they are there.
+    /// Writes the bytes of an object from `offset` on like [`fill`], unless the buffer contains
+    /// them already.
     ///
     /// # Panics
-    /// When the range ends beyond the object.
+    /// The range ends beyond the object.
     #[inline]
     pub fn fill(&mut self, spec: &PayloadSpec, object: &ObjectId, offset: u64, out: &mut [u8]) {
         let wanted = repeated_pages(spec, object, offset, out.len());
@@ -27,15 +28,15 @@ impl Held {
         }
     }
 
-    /// Takes note that the buffer has been written to.
+    /// Records that the buffer has been overwritten.
     #[inline]
     pub fn forget(&mut self) {
         self.0 = 0..0;
     }
 }
 
-/// Returns the place in the set of the range's first page, and behind it as many as there are
-/// pages; nothing if another object or version would have other bytes here.
+/// Returns the indexes in the duplicate set of the range's pages, without wrapping around; empty if
+/// another object or version would have other bytes here.
 fn repeated_pages(spec: &PayloadSpec, object: &ObjectId, offset: u64, bytes: usize) -> Range<u64> {
     let page_bytes = PAGE_BYTES as u64;
     let end = offset + bytes as u64;

@@ -1,8 +1,8 @@
-//! Random bytes as fast as memory takes them.
+//! Generates random bytes at the speed of memory.
 //!
 //! Sixteen xorshift128+ generators (Vigna, "Further scramblings of Marsaglia's xorshift
-//! generators", 2017) run side by side. The widest vectors step eight at a time, and the other eight
-//! while the first wait for their result. The bytes are the same on every processor.
+//! generators", 2017) run side by side. The widest vectors step eight at a time, and the other
+//! eight while the first ones wait for their result. The bytes are the same on every processor.
 
 use crate::chance::mix64;
 
@@ -10,17 +10,19 @@ const LANES: usize = 16;
 const BLOCK_BYTES: usize = LANES * 8;
 const HALF_BYTES: usize = BLOCK_BYTES / 2;
 
-/// Fills `out` with bytes that are a function of the seed. A shorter fill is the start of a longer.
+/// Fills `out` with bytes that are a function of the seed. A shorter result is a prefix of a longer
+/// one.
 pub(super) fn fill(seed: u64, out: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     {
-        // Short fills stay on the narrow path: the wide units may have to be woken for them.
+        // Short fills use the narrow instructions, because the wide units may have to be powered up
+        // first.
         if out.len() >= BLOCK_BYTES && is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has AVX-512F; the line above saw to it.
+            // SAFETY: the line above checks that the processor has AVX-512F.
             return unsafe { fill_avx512(seed, out) };
         }
         if out.len() >= BLOCK_BYTES && is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2; the line above saw to it.
+            // SAFETY: the line above checks that the processor has AVX2.
             return unsafe { fill_avx2(seed, out) };
         }
     }
@@ -39,7 +41,7 @@ fn fill_avx2(seed: u64, out: &mut [u8]) {
     fill_lanes(seed, out);
 }
 
-/// Compiled once for each instruction set that a caller enables.
+/// Compiled once for each instruction set of a caller.
 #[inline(always)]
 fn fill_lanes(seed: u64, out: &mut [u8]) {
     let mut first = [0; LANES];
@@ -56,7 +58,7 @@ fn fill_lanes(seed: u64, out: &mut [u8]) {
     if !rest.is_empty() {
         let mut block = [0; BLOCK_BYTES];
         step(&mut first, &mut second, &mut block);
-        // A whole page ends with half a block, which is not worth a call.
+        // A whole page ends with half a block, which is too short for a call.
         let half_bytes = rest.len() & HALF_BYTES;
         let (half, tail) = rest.split_at_mut(half_bytes);
         if let Ok(half) = <&mut [u8; HALF_BYTES]>::try_from(half) {
@@ -106,7 +108,7 @@ mod tests {
             .chunks_exact(8)
             .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
             .collect();
-        // The first lane's first two steps, from a model in another language.
+        // The first two steps of the first lane, computed by a model in another language.
         assert_eq!((words[0], words[16]), (0x286263caa599b38f, 0x8c04773fcb5861a7));
     }
 

@@ -1,18 +1,20 @@
-//! Objects that the client encrypts: an envelope, and segments of 64 KiB that are sealed one by one.
+//! Objects that the client encrypts: an envelope, and segments of 64 KiB, each encrypted
+//! separately.
 //!
-//! A stored object has exactly the length that its dataset gives it. What is encrypted is the
-//! ordinary payload of an object of the same key and version that is shorter by what envelope and
-//! cipher need, so a reader sees whose the bytes are as soon as it has decrypted them. As each segment
-//! stands alone, any part of an upload can be made again, and reads need no more than a segment.
+//! A stored object has exactly the length that its dataset defines. The plaintext is the ordinary
+//! payload of an object of the same key and version, shorter by the overhead of envelope and
+//! cipher, so a reader can check the identity of the bytes once they are decrypted. Segments are
+//! independent, so any part of an upload can be generated again, and a read needs no more than a
+//! segment of memory.
 //!
-//! Each object has a key of its own for its content, in each of its versions. The first segment begins
-//! with the envelope, which holds this key wrapped for the object's reader (`envelope.rs`); the rest of
-//! it, and every other segment, is a piece that this key seals (`content.rs`). The last segment is as
-//! short as the object makes it; one without room for a plaintext is filler only. Filler is random
-//! bytes and checked by making it again.
+//! Each version of each object has its own content key. The first segment begins with the envelope,
+//! which contains this key, wrapped for the object's reader (`envelope.rs`). The rest of the first
+//! segment, and every other segment, is a piece encrypted with the content key (`content.rs`). The
+//! last segment may be shorter; one without room for plaintext consists of filler. Filler is random
+//! bytes, checked by generating it again.
 //!
-//! All keys and nonces are functions of run and seed. They can be found out by anyone who has the
-//! record: this is test data, made to cost what encryption costs, not secrets.
+//! All keys and nonces are functions of run and seed, so anyone who has the record can derive them.
+//! This is test data that costs as much as encryption does; it contains no secrets.
 
 use std::fmt;
 use std::ops::Range;
@@ -35,17 +37,17 @@ pub use opener::Opener;
 use content::{PIECE_BYTES_MIN_MAX, nonce_bytes, piece_bytes};
 use envelope::{ENVELOPE_BYTES_MAX, KeyRing, envelope_bytes};
 
-/// The unit of encryption.
+/// Size of a segment, the unit of encryption.
 pub const SEGMENT_BYTES: usize = 64 << 10;
 
-/// More than any filler has.
+/// An upper bound for the length of filler.
 const FILLER_BYTES_MAX: usize = ENVELOPE_BYTES_MAX + PIECE_BYTES_MIN_MAX;
 
-/// Page numbers that no object reaches: nonces and filler share no seeds with pages.
+/// Page numbers that no object reaches, so that nonces and filler share no seeds with pages.
 const NONCE_PAGES: u64 = 1 << 62;
 const FILLER_PAGES: u64 = 1 << 61;
 
-/// Seals and opens the objects of a trial; one value serves all threads.
+/// Encrypts and decrypts the objects of a trial; one value serves all threads.
 pub struct SealingKey {
     spec: PayloadSpec,
     cipher: Cipher,
@@ -59,13 +61,13 @@ impl fmt::Debug for SealingKey {
 }
 
 impl SealingKey {
-    /// Makes the keys of a run and a seed, with so many users among the readers.
+    /// Creates the keys for a run and a seed, with this many users among the readers.
     #[must_use]
     pub fn new(spec: &PayloadSpec, cipher: Cipher, users: u32) -> Self {
         Self { spec: *spec, cipher, ring: KeyRing::new(spec, cipher, users) }
     }
 
-    /// Returns the keys of a trial whose objects are encrypted.
+    /// Returns the keys of a trial that encrypts objects.
     #[must_use]
     pub fn of_trial(trial: &Trial) -> Option<Arc<Self>> {
         let cipher = trial.dataset.encryption?;
@@ -73,20 +75,20 @@ impl SealingKey {
         Some(Arc::new(Self::new(&PayloadSpec::of_trial(trial), cipher, users)))
     }
 
-    /// Returns the key that the content of an object has.
+    /// Returns the content key of an object.
     #[must_use]
     pub fn content_key(&self, stored: &ObjectId) -> ContentKey {
         self.ring.content_key(stored)
     }
 
-    /// Returns where in a segment of so many bytes the sealed piece has its room.
+    /// Returns the range in a segment of this length that the encrypted piece may use.
     #[inline]
     fn room(&self, stored: &ObjectId, segment: u64, stored_bytes: usize) -> Range<usize> {
         let start = if segment == 0 { envelope_bytes(self.cipher, stored.reader) } else { 0 };
         start.min(stored_bytes)..stored_bytes
     }
 
-    /// Returns where in a segment of so many bytes the plaintext stands, if it has room for any.
+    /// Returns the range of the plaintext in a segment of this length, if it has room for any.
     #[inline]
     fn plain_range(
         &self,
@@ -103,7 +105,7 @@ impl SealingKey {
         self.plain_range(stored, segment, stored_bytes).map_or(0, |range| range.len() as u64)
     }
 
-    /// Returns where in the plaintext a segment begins.
+    /// Returns the offset in the plaintext at which a segment begins.
     fn plain_start(&self, stored: &ObjectId, segment: u64) -> u64 {
         match segment {
             0 => 0,
@@ -114,7 +116,7 @@ impl SealingKey {
         }
     }
 
-    /// Returns the object that is inside a stored object.
+    /// Returns the plaintext object inside a stored object.
     #[must_use]
     pub fn plain_object(&self, stored: &ObjectId) -> ObjectId {
         let last = stored.length / SEGMENT_BYTES as u64;
@@ -130,7 +132,7 @@ impl SealingKey {
         out[..nonce_bytes].copy_from_slice(&bytes[..nonce_bytes]);
     }
 
-    /// Returns what of a segment is filler.
+    /// Returns the range of a segment that is filler.
     fn filler_range(&self, stored: &ObjectId, segment: u64, stored_bytes: usize) -> Range<usize> {
         if self.plain_range(stored, segment, stored_bytes).is_none() {
             return 0..stored_bytes;
@@ -141,7 +143,8 @@ impl SealingKey {
 
     fn fill_rest(&self, stored: &ObjectId, segment: u64, out: &mut [u8]) {
         if !out.is_empty() {
-            // Beside a plaintext filler has no version, so that an old one is seen as old.
+            // Next to plaintext, filler has no version, so that the plaintext decides whether an
+            // object is stale.
             let has_plaintext = self.plain_object(stored).length > 0;
             let version = if has_plaintext { 0 } else { stored.version };
             let object = ObjectId { version, ..*stored };
@@ -157,14 +160,14 @@ impl SealingKey {
     }
 }
 
-/// Returns the stored bytes of one segment of an object.
+/// Returns the length of one stored segment of an object.
 fn segment_bytes(length: u64, segment: u64) -> usize {
     let left = length.saturating_sub(segment * SEGMENT_BYTES as u64);
     usize::try_from(left).unwrap_or(SEGMENT_BYTES).min(SEGMENT_BYTES)
 }
 
-/// Makes stored bytes from anywhere on. It remembers the last segment that it made a part of, as
-/// the kernel often takes less of it than it is offered, and the keys of the last object.
+/// Generates stored bytes from any offset. It remembers the last segment of which it generated a
+/// part, because the kernel often accepts less than it is offered, and the keys of the last object.
 #[derive(Debug)]
 pub struct Sealer {
     key: Arc<SealingKey>,
@@ -173,7 +176,7 @@ pub struct Sealer {
     last: Option<Sealed>,
 }
 
-/// An object that is being made: the key of its content, and its envelope once it was needed.
+/// An object being generated: its content key, and its envelope once that was needed.
 #[derive(Debug)]
 struct Sealed {
     stored: ObjectId,
@@ -182,7 +185,7 @@ struct Sealed {
 }
 
 impl Sealer {
-    /// Makes a sealer; one serves all clients of a thread.
+    /// Creates a sealer; one serves all clients of a thread.
     #[must_use]
     pub fn new(key: &Arc<SealingKey>) -> Self {
         Self { key: Arc::clone(key), scratch: Vec::new(), held: None, last: None }
@@ -217,7 +220,7 @@ impl Sealer {
         }
     }
 
-    /// Makes a whole segment.
+    /// Generates a whole segment.
     fn make_segment(&mut self, stored: &ObjectId, segment: u64, out: &mut [u8]) {
         let key = Arc::clone(&self.key);
         if let Some(plain) = key.plain_range(stored, segment, out.len()) {

@@ -1,4 +1,4 @@
-//! Checks what was read, in whatever pieces it comes, and says what is wrong with it.
+//! Checks the content of a read, in pieces of any size, and describes what is wrong.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,28 +9,28 @@ use super::{
 };
 use crate::script;
 
-/// Versions that are tried for a piece of a page that does not name its own.
+/// How many versions are tried for a piece of a page without a header.
 const VERSIONS_TRIED: u64 = 16;
 const WRITER: Range<usize> = 36..40;
 
-/// What a read was, from the best to the worst.
+/// Result of a read, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// Every byte was as written.
+    /// Every byte is as written.
     Ok,
-    /// Right as far as it went, but it ended early.
+    /// Correct, but ended early.
     Truncated,
-    /// Right, but more came than there is.
+    /// Correct, but longer than the object.
     Overlong,
-    /// Whole, but of a version older than the oldest that may be seen.
+    /// Intact, but of a version older than the oldest allowed.
     Stale,
-    /// Whole, but of a version that was never written.
+    /// Intact, but of a version that was never written.
     Phantom,
-    /// Whole pages of different versions.
+    /// Intact pages of different versions.
     Torn,
-    /// Whole pages that belong to another object or another place.
+    /// Intact pages of another object or another position.
     Misdirected,
-    /// Whole pages of another run.
+    /// Intact pages of another run.
     Foreign,
     /// Bytes that were never written.
     Corrupt,
@@ -50,7 +50,7 @@ impl Verdict {
         Self::Corrupt,
     ];
 
-    /// Returns the name that records and reports use.
+    /// Returns the name in records and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ impl Evidence {
         Self { verdict, offset, expected: *expected, found }
     }
 
-    /// Returns what the page was.
+    /// Returns the verdict on the page.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         self.verdict
@@ -119,9 +119,9 @@ impl fmt::Display for Evidence {
 
 /// Checks one read of one object, piece by piece, and keeps no more of it than a header.
 ///
-/// Whole pages are checked by identity and CRC. Parts of pages, at the ends of a range, are made
-/// again and compared; there the writer, and a CRC that depends on it, are passed over if the
-/// part does not hold both.
+/// Whole pages are checked by identity and CRC. Parts of pages, at the ends of a range, are
+/// generated again and compared; the writer, and a CRC that depends on it, are ignored unless the
+/// part contains both.
 #[derive(Debug, Clone)]
 pub struct Verifier {
     spec: PayloadSpec,
@@ -135,7 +135,7 @@ pub struct Verifier {
     worst: Verdict,
     evidence: Option<Evidence>,
     versions: Option<(u64, u64)>,
-    /// Pages that nobody wrote so.
+    /// Number of corrupt pages.
     corrupt_pages: u64,
     length: Length,
 }
@@ -144,10 +144,10 @@ pub struct Verifier {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Length {
     Known,
-    /// The version says it, which the object's first bytes name. Until they have come, they are kept as the head,
-    /// and nothing is expected.
+    /// The version encodes the length, and is in the object's first bytes. Until these have
+    /// arrived, they are collected as the head, and nothing is expected.
     Unknown,
-    /// So it was.
+    /// The length was unknown and has been read.
     Read,
 }
 
@@ -158,9 +158,9 @@ impl Verifier {
         Self::for_range(spec, object, offset..object.length)
     }
 
-    /// Expects a range of the object. What lies beyond the object's end is not expected. Of
-    /// [`ANY_VERSION`], all pages must have the same version, whichever it is; likewise of any version of a
-    /// script's object, which is read whole and says how long it is.
+    /// Expects a range of the object, up to the object's end. With [`ANY_VERSION`], all pages must
+    /// have the same version. The same holds for any version of a script's object, which is read
+    /// whole and encodes its length.
     #[must_use]
     pub fn for_range(spec: &PayloadSpec, object: &ObjectId, range: Range<u64>) -> Self {
         let end = range.end.min(object.length);
@@ -186,20 +186,20 @@ impl Verifier {
         }
     }
 
-    /// Returns the version of the pages, the lowest where there are several.
+    /// Returns the version of the pages, the lowest if there are several.
     #[must_use]
     pub fn version(&self) -> Option<u64> {
         self.versions.map(|(lowest, _)| lowest)
     }
 
-    /// Allows versions down to `oldest`, as long as all pages have the same.
+    /// Allows versions down to `oldest`, if all pages have the same one.
     #[must_use]
     pub fn allow_since(mut self, oldest: u64) -> Self {
         self.oldest = oldest.min(self.object.version);
         self
     }
 
-    /// Takes the next bytes that came.
+    /// Checks the next bytes that arrived.
     #[inline]
     pub fn update(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
@@ -223,7 +223,7 @@ impl Verifier {
         }
     }
 
-    /// Takes bytes behind the end that is known by now.
+    /// Handles bytes beyond the end that is known so far.
     #[cold]
     fn update_beyond(&mut self, bytes: &[u8]) {
         if self.length != Length::Unknown {
@@ -240,11 +240,11 @@ impl Verifier {
         }
     }
 
-    /// Expects the version that the first bytes name, and checks them.
+    /// Adopts the version in the first bytes, and checks them.
     fn read_length(&mut self) {
         self.length = Length::Read;
         let (head, held) = (self.head, to_usize(self.at));
-        // Of a header that is cut off behind its version, the rest is not looked at.
+        // If a header is truncated after its version, the rest of the header is not checked.
         let header = Header::parse(&head).filter(|_| held >= WRITER.start);
         let version = header.map_or(u64::from_le_bytes(array(&head[..8])), |header| header.version);
         let length = script::length_of(version);
@@ -253,7 +253,7 @@ impl Verifier {
         self.update(&head[..held]);
     }
 
-    /// Returns the verdict on all that came, which should have been the whole range.
+    /// Returns the verdict on all bytes, which should have been the whole range.
     pub fn finish(&mut self) -> Verdict {
         if self.length == Length::Unknown {
             self.finish_short();
@@ -267,8 +267,8 @@ impl Verifier {
         if self.versions.is_some_and(|(lowest, highest)| lowest != highest) {
             self.blame(Verdict::Torn, self.range.start, None);
         }
-        // Where a write broke off within a page, that one page is of two versions. What a damaged first page named
-        // is no version that others could be older than.
+        // An interrupted write leaves one page with two versions. The version in a damaged first
+        // page is not reliable, so others cannot be older than it.
         let is_named = self.versions.is_some_and(|(_, highest)| highest == self.object.version);
         if (self.length != Length::Read || is_named)
             && self.worst == Verdict::Corrupt
@@ -284,13 +284,13 @@ impl Verifier {
             self.blame(Verdict::Truncated, self.at, None);
         }
         if self.length == Length::Read && self.versions.is_none() {
-            // What named the version was none of ours.
+            // The bytes that contained the version were not ours.
             self.blame(Verdict::Corrupt, 0, None);
         }
         self.worst
     }
 
-    /// Ends a read of so few bytes that its length is not known yet.
+    /// Ends a read that is too short to know the object's length.
     #[cold]
     fn finish_short(&mut self) {
         if to_usize(self.at) >= TAG_BYTES {
@@ -300,13 +300,13 @@ impl Verifier {
         self.blame(Verdict::Truncated, self.at, None);
     }
 
-    /// Returns how many bytes of the range have come.
+    /// Returns how many bytes of the range have arrived.
     #[must_use]
     pub fn checked_bytes(&self) -> u64 {
         self.at - self.range.start
     }
 
-    /// Returns the first of the worst things seen; complete after [`Verifier::finish`].
+    /// Returns the first of the worst pages; complete after [`Verifier::finish`].
     #[must_use]
     pub fn evidence(&self) -> Option<Evidence> {
         self.evidence
@@ -324,7 +324,7 @@ impl Verifier {
         (page * PAGE_BYTES as u64).max(self.range.start)
     }
 
-    /// Keeps the header's bytes of a page that comes in pieces, and sums up the others.
+    /// Collects the header of a page that arrives in pieces, and computes the CRC of the rest.
     fn absorb(&mut self, page: u64, inside: usize, piece: &[u8]) {
         let is_from_start = self.piece_start(page) == page * PAGE_BYTES as u64;
         if self.at - piece.len() as u64 == self.piece_start(page) {
@@ -340,7 +340,7 @@ impl Verifier {
         self.crc = self.crc.and(&piece[head_taken..]);
     }
 
-    /// Judges the piece that has just become complete.
+    /// Judges a piece that is now complete.
     fn end_piece(&mut self) {
         let (page, last) = locate(self.at - 1);
         self.at_page_end(page, last + 1);
@@ -385,7 +385,7 @@ impl Verifier {
         }
     }
 
-    /// Judges an intact page by whose it says it is.
+    /// Judges an intact page by the identity in its header.
     #[inline]
     fn judge(&mut self, found: &Header, page: u64, offset: u64) {
         let object = &self.object;
@@ -402,7 +402,7 @@ impl Verifier {
         }
     }
 
-    /// Tells whether a page is the object's, in a version of another length.
+    /// Returns whether a page belongs to the object, in a version of another length.
     #[cold]
     fn is_of_other_length(&self, found: &Header, page: u64) -> bool {
         let length = script::length_of(found.version);
@@ -428,9 +428,10 @@ impl Verifier {
         })
     }
 
-    /// The allowed versions, newest first; only so many that a bad page costs bounded time.
+    /// Returns the allowed versions, newest first, limited so that the cost of a bad page is
+    /// bounded.
     fn allowed_versions(&self) -> impl Iterator<Item = u64> + use<> {
-        // Where any will do, it is that of the pages before.
+        // If any version is allowed, it is that of the previous pages.
         let known = self.version().filter(|_| self.object.version == ANY_VERSION);
         let newest = known.unwrap_or(self.object.version);
         let oldest = self.oldest.max(newest.saturating_sub(VERSIONS_TRIED - 1));
@@ -450,7 +451,8 @@ impl Verifier {
         }
     }
 
-    /// Judges part of a page by making the page again: as expected, or else as its header says.
+    /// Judges part of a page by generating the page again: as expected, otherwise as its header
+    /// says.
     fn check_piece(&mut self, page: u64, piece: Range<usize>) {
         let offset = page * PAGE_BYTES as u64 + piece.start as u64;
         let mut object = self.object;
@@ -525,7 +527,7 @@ fn to_usize(bytes: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Returns how an object of 7,000 bytes at most is read that holds these bytes, and which version it has.
+    /// Returns the verdict and the version of an object with these bytes, of at most 7,000 bytes.
     fn read(bytes: &[u8], piece_bytes: usize) -> (Verdict, Option<u64>) {
         let spec = PayloadSpec::new([3; 16], 5, 0.0, 0.0);
         let object = ObjectId::new(9, script::any_version(7000), 7000);

@@ -11,16 +11,16 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::reactor::{Park, Reactor, TaskIndex};
 
-/// Events taken from the kernel at once.
+/// Maximum number of events per call of the kernel.
 const EVENTS_MAX: usize = 512;
 const NO_TASK: TaskIndex = TaskIndex::MAX;
 
-/// What is known of one descriptor: whether it may be read and written, and who waits for it.
+/// State of one descriptor: whether it is readable and writable, and which tasks wait for it.
 #[derive(Debug)]
 struct Readiness {
     readable: Cell<bool>,
     writable: Cell<bool>,
-    /// The peer has ended its side, which epoll reports once: from then on a read shows it.
+    /// The peer has closed its side. Epoll reports that once; later reads detect it.
     hung_up: Cell<bool>,
     reader: Cell<TaskIndex>,
     writer: Cell<TaskIndex>,
@@ -40,7 +40,7 @@ pub(crate) struct Epoll {
     events: Rc<RefCell<Vec<libc::epoll_event>>>,
 }
 
-/// A descriptor that is being watched. Dropping it ends the watch, not the descriptor.
+/// A watched descriptor. Dropping it ends the watch and leaves the descriptor open.
 #[derive(Debug)]
 pub(crate) struct Watch {
     epoll: Epoll,
@@ -60,10 +60,10 @@ impl Epoll {
         Ok(Self { descriptor, slots: Rc::default(), events: Rc::new(RefCell::new(events)) })
     }
 
-    /// Watches a non-blocking descriptor, edge-triggered, for both directions.
+    /// Watches a non-blocking descriptor, edge-triggered, in both directions.
     ///
     /// # Errors
-    /// The kernel refused, as for a plain file.
+    /// The kernel refused, for example because it is a regular file.
     pub(crate) fn watch(&self, fd: &impl AsFd) -> io::Result<Watch> {
         let readiness = Rc::new(Readiness {
             readable: Cell::new(false),
@@ -89,15 +89,16 @@ impl Epoll {
         Ok(Watch { epoll: self.clone(), fd: fd.as_fd().as_raw_fd(), slot, readiness })
     }
 
-    /// Waits to the nanosecond, which rustix does only on kernels that it knows to be new.
+    /// Waits with nanosecond resolution, which rustix supports only on kernels that it knows to be
+    /// new.
     fn wait(&self, events: &mut [libc::epoll_event], timeout_ns: u64) -> io::Result<usize> {
-        /// Set once the kernel has said that it has no `epoll_pwait2` (before 5.11).
+        /// Set once the kernel has reported that it has no `epoll_pwait2` (before 5.11).
         static IS_COARSE: AtomicBool = AtomicBool::new(false);
         let fd = self.descriptor.as_raw_fd();
         let events_max = events.len() as libc::c_int;
         let count = if IS_COARSE.load(Ordering::Relaxed) || timeout_ns == 0 {
             let timeout_ms = i32::try_from(timeout_ns.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-            // SAFETY: the kernel writes at most `events_max` events to memory of ours.
+            // SAFETY: the kernel writes at most `events_max` events to memory that we own.
             i64::from(unsafe { libc::epoll_wait(fd, events.as_mut_ptr(), events_max, timeout_ms) })
         } else {
             let timeout = libc::timespec {
@@ -169,7 +170,7 @@ impl Park for Epoll {
 }
 
 impl Watch {
-    /// Waits until the descriptor may be read (or has failed or ended: reading tells).
+    /// Waits until the descriptor is readable, has failed or was closed; a read tells which.
     ///
     /// # Errors
     /// `TimedOut` when the task's deadline has passed.
@@ -177,7 +178,7 @@ impl Watch {
         wait_for(reactor, &self.readiness.readable, &self.readiness.reader).await
     }
 
-    /// Waits until the descriptor may be written, or a connect has ended.
+    /// Waits until the descriptor is writable, or a connect has completed.
     ///
     /// # Errors
     /// `TimedOut` when the task's deadline has passed.
@@ -185,20 +186,20 @@ impl Watch {
         wait_for(reactor, &self.readiness.writable, &self.readiness.writer).await
     }
 
-    /// Notes that a read found nothing or less than asked: the next must wait for an event, unless
-    /// the end has come, for which there will be no other.
+    /// Records that a read returned nothing or less than requested. The next read must wait for an
+    /// event, unless the peer has closed, after which no more events come.
     #[inline]
     pub(crate) fn drained(&self) {
         self.readiness.readable.set(self.readiness.hung_up.get());
     }
 
-    /// Notes that a write took less than offered: the next must wait for an event.
+    /// Records that a write took less than offered. The next write must wait for an event.
     #[inline]
     pub(crate) fn filled(&self) {
         self.readiness.writable.set(false);
     }
 
-    /// Tells whether something (data or the end) has come and is not read yet.
+    /// Returns whether data or the end of the stream is available and not read yet.
     #[inline]
     #[must_use]
     pub(crate) fn has_input(&self) -> bool {
@@ -228,7 +229,7 @@ async fn wait_for(
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // SAFETY: used for this call alone; a descriptor that is already gone only gives an error.
+        // SAFETY: the descriptor is used for this call only; a closed one only causes an error.
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
         let _ = epoll::delete(&self.epoll.descriptor, fd);
         let mut slots = self.epoll.slots.borrow_mut();

@@ -1,26 +1,27 @@
-//! How late this host wakes a thread that asked for a time, and so how early to stay awake for it.
+//! Measures how late this host wakes a sleeping thread, and derives how early to stay awake.
 //!
-//! A request of an open load that is sent late has a latency that is partly ours. Timer slack is
-//! off, but what wakes a core from its idle state still takes 5 to 200 microseconds, most on
-//! virtual machines. So a thread that waits for a due time sleeps until shortly before it and
-//! then stays awake; how long before is learnt from how late its sleeps have ended.
+//! If a request of an open load is sent late, part of its latency is ours. Timer slack is off, but
+//! waking a core from its idle state still takes 5 to 200 microseconds, the most on virtual
+//! machines. A thread that waits for a due time therefore sleeps until shortly before it and then
+//! stays awake. How long it stays awake follows from how late its previous sleeps ended.
 
 use std::cell::Cell;
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// One sleep in so many may end later than expected: the lag's 99th percentile is what counts.
+/// One in this many sleeps may end later than expected: the target is the 99th percentile of the
+/// lag.
 const LATE_ONE_IN: u64 = 100;
-/// By how much the expectation falls with each sleep that ended in time.
+/// Decrease of the expectation for each sleep that ended in time, in nanoseconds.
 const STEP_NS: u64 = 50;
-/// No thread spins for longer: a host that wakes later than this shows in the lag.
+/// Maximum time to spin. The delay of a host that wakes threads later than this shows in the lag.
 const AWAKE_NS_MAX: u64 = 200_000;
-/// A look at the world takes less; if it seems to take longer, the thread was not running.
+/// Longest plausible duration of a poll; beyond it, the thread was not running.
 const LOOK_NS_MAX: u64 = 5_000;
 
 const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 
-/// The lateness of sleeps, and the time spent awake because of it.
+/// The delay of sleeps, and the time spent awake because of it.
 #[derive(Debug, Default)]
 pub(crate) struct Oversleep {
     is_watched: Cell<bool>,
@@ -29,22 +30,23 @@ pub(crate) struct Oversleep {
 }
 
 impl Oversleep {
-    /// Has due times met to the microsecond from now on, at the price of processor time; not where
-    /// that time is rationed, and staying awake would use up what the requests need.
+    /// Makes due times accurate to the microsecond from now on, at the cost of CPU time. Has no
+    /// effect under a CPU quota, where staying awake would consume the CPU time of requests.
     pub(crate) fn watch(&self) {
         self.is_watched.set(!has_quota(Path::new("/proc/self/cgroup"), Path::new(CONTROL_GROUPS)));
     }
 
-    /// Returns how long to sleep when something is due in `left_ns`; zero says to stay awake.
+    /// Returns how long to sleep when something is due in `left_ns`; zero means to stay awake.
     #[inline]
     pub(crate) fn sleep_ns(&self, left_ns: u64) -> u64 {
         left_ns.saturating_sub(self.expected_ns.get())
     }
 
-    /// Learns from a sleep that nothing but its end has ended, `late_ns` after the time asked for.
+    /// Learns from a sleep that nothing interrupted and that ended `late_ns` after the requested
+    /// time.
     ///
-    /// The expectation follows the 99th percentile: it rises 99 times as fast as it falls (the
-    /// stochastic approximation of a quantile, Robbins and Monro 1951).
+    /// The expectation follows the 99th percentile: it rises 99 times as fast as it falls
+    /// (stochastic approximation of a quantile, Robbins and Monro 1951).
     #[inline]
     pub(crate) fn note_sleep(&self, late_ns: u64) {
         if self.is_watched.get() {
@@ -58,23 +60,23 @@ impl Oversleep {
         }
     }
 
-    /// Adds a look at the world that found nothing, taken instead of sleeping.
+    /// Adds the duration of a poll that found nothing, made instead of sleeping.
     #[inline]
     pub(crate) fn note_look(&self, took_ns: u64) {
         self.awake_ns.set(self.awake_ns.get() + took_ns.min(LOOK_NS_MAX));
     }
 
-    /// Returns the processor time that went into staying awake.
+    /// Returns the CPU time spent staying awake.
     pub(crate) fn awake_ns(&self) -> u64 {
         self.awake_ns.get()
     }
 }
 
-/// Tells whether the processor time of our control group, or of one around it, is limited.
+/// Returns whether the CPU time of our control group, or of one of its parents, is limited.
 fn has_quota(own: &Path, root: &Path) -> bool {
     let lines = read_to_string(own).unwrap_or_default();
     lines.lines().any(|line| {
-        // number:controllers:path; controllers are empty in version 2.
+        // Format: number:controllers:path. The list of controllers is empty in version 2.
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return false };
         let (folder, file) = match controllers {
@@ -104,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_expectation_is_near_the_99th_percentile() {
-        // Evenly spread over 100 microseconds, in an order without a pattern.
+        // Uniform over 100 microseconds, in random order.
         let late = (0..100_000_u64).map(|number| crate::chance::mix64(number) % 100_000);
         let expected_ns = expected_after(late);
         assert!((94_000..=104_000).contains(&expected_ns), "{expected_ns}");

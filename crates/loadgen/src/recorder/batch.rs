@@ -1,4 +1,4 @@
-//! Complete seconds → Arrow rows, as they stand in a record.
+//! Converts complete seconds to Arrow rows, as the record stores them.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use loadstone_record as record;
 use crate::recorder::{LogRow, Row, RowKey, Second};
 use crate::script::ActionKind;
 
-/// Which rows of seconds are meant.
+/// Which rows of seconds to convert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of<'a> {
-    /// Those of requests.
+    /// Rows of requests.
     Requests,
-    /// Those of a script's actions, by their kinds; each action counts its requests as objects.
+    /// Rows of a script's actions, by their kinds. Each action counts its requests as objects.
     Actions(&'a [ActionKind]),
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn of_seconds(
     Some(columns.finish(of))
 }
 
-/// The columns of seconds while they grow.
+/// Builders for the columns of seconds.
 #[derive(Default)]
 struct SecondColumns {
     agents: StringBuilder,
@@ -54,7 +54,7 @@ struct SecondColumns {
     iterations: Int32Builder,
     operations: StringBuilder,
     outcomes: StringBuilder,
-    /// Seconds, requests, objects, bytes, parts that failed.
+    /// Seconds, requests, objects, bytes, failed parts.
     numbers: [Int64Builder; 5],
     began: Int64Builder,
     ended: Int64Builder,
@@ -91,7 +91,8 @@ impl SecondColumns {
         }
         self.began.append_option(row.span.map(|(began_ns, _)| began_ns as i64));
         self.ended.append_option(row.span.map(|(_, ended_ns)| ended_ns as i64));
-        // Under closed load the intended start is the start: one histogram serves both.
+        // Under closed load, the intended start is the actual start, so both use the service
+        // histogram.
         let response = row.response.as_deref().filter(|histogram| !histogram.is_empty());
         let histograms = [
             Some(response.unwrap_or(&row.service)),
@@ -111,7 +112,7 @@ impl SecondColumns {
     }
 
     /// # Panics
-    /// Never: the columns grow together, so they have one length.
+    /// Never: the columns grow together, so they have the same length.
     fn finish(mut self, of: Of<'_>) -> RecordBatch {
         let [second, requests, objects, bytes, parts_failed] = &mut self.numbers;
         let [response, service, first_byte, lag, part, encryption, wrapping, hashing, paths] =
@@ -131,8 +132,8 @@ impl SecondColumns {
             Arc::new(first_byte.finish()),
             Arc::new(lag.finish()),
         ];
-        // Requests go in parts; what cryptography takes, and how long it went on, is of actions;
-        // so are spaces and types of users.
+        // Only requests have parts. Only actions have times of cryptography, a span, spaces and
+        // user types.
         let (schema, own): (_, Vec<ArrayRef>) = match of {
             Of::Requests => (
                 record::columns::intervals(),
@@ -157,11 +158,11 @@ impl SecondColumns {
     }
 }
 
-/// Returns one row for each logged request of one agent; its times are nanoseconds since the trial's start, and
-/// `first_byte_ns` is zero where no answer came, and where answers come in one piece.
+/// Returns one row for each logged request of one agent. Times are nanoseconds since the trial's
+/// start. `first_byte_ns` is zero if there was no answer, or if answers arrive in one piece.
 ///
 /// # Panics
-/// Never: the columns are built together, so they have one length.
+/// Never: the columns are built together, so they have the same length.
 #[must_use]
 pub(crate) fn of_requests(agent: &str, log: &[LogRow]) -> Option<RecordBatch> {
     if log.is_empty() {
@@ -196,7 +197,7 @@ pub(crate) fn of_requests(agent: &str, log: &[LogRow]) -> Option<RecordBatch> {
     )
 }
 
-/// Encodes a histogram in the compressed V2 format that other HdrHistogram libraries read.
+/// Encodes a histogram in the compressed V2 format of HdrHistogram.
 ///
 /// # Panics
 /// Never: writing to memory cannot fail.
@@ -207,7 +208,7 @@ pub fn encode(histogram: &Histogram<u64>, serializer: &mut V2DeflateSerializer) 
     bytes
 }
 
-/// As [`encode`], in base64; `None` for an empty histogram.
+/// Like [`encode`], in base64; `None` for an empty histogram.
 #[must_use]
 pub(crate) fn encode_base64(histogram: &Histogram<u64>) -> Option<String> {
     if histogram.is_empty() {

@@ -1,4 +1,4 @@
-//! The rows of all threads, merged: a second is given out when every thread has passed it.
+//! Merges the rows of all threads. A second is complete when every thread has passed it.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -8,7 +8,7 @@ use super::{Handover, LogRow, Recorder, Row, RowKey};
 /// The rows of one second over all threads.
 pub(crate) type Second = BTreeMap<RowKey, Row>;
 
-/// Merges the threads' rows and gives out each second when all threads have passed it.
+/// Merges the threads' rows and returns each second when all threads have passed it.
 #[derive(Debug)]
 pub(crate) struct Collector {
     inbox: Receiver<Handover>,
@@ -20,7 +20,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Makes a collector and one recorder for each thread.
+    /// Creates a collector and one recorder for each thread.
     #[must_use]
     pub(crate) fn new(threads: usize, trial_start_ns: u64) -> (Self, Vec<Recorder>) {
         let (sender, inbox) = channel();
@@ -37,14 +37,14 @@ impl Collector {
         (Self { inbox, spares, passed, seconds, log, history }, recorders)
     }
 
-    /// Takes what the threads have sent and returns the seconds that are complete.
+    /// Receives what the threads have sent and returns the seconds that are complete.
     pub(crate) fn collect(&mut self) -> Vec<(u64, Second)> {
         loop {
             let batch = match self.inbox.try_recv() {
                 Ok(batch) => batch,
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
-                    // A thread that failed says nothing more; what it sent still counts.
+                    // A thread that failed sends nothing more; what it sent still counts.
                     self.passed.fill(Some(u64::MAX));
                     break;
                 }
@@ -80,18 +80,18 @@ impl Collector {
         std::mem::take(&mut self.log)
     }
 
-    /// Returns the calls of the history since the last call of this.
+    /// Returns the calls of the history added since the last call.
     pub(crate) fn take_history(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.history)
     }
 
-    /// Tells whether every thread has sent its last row.
+    /// Returns whether every thread has sent its last row.
     #[must_use]
     pub(crate) fn is_over(&self) -> bool {
         self.passed.iter().all(|passed| *passed == Some(u64::MAX))
     }
 
-    /// Gives an emptied row back to the threads, so that its memory is used again.
+    /// Returns an emptied row to the threads, so that its memory is reused.
     pub(crate) fn recycle(&mut self, mut row: Row) {
         row.clear();
         if let Some(spare) = self.spares.first() {

@@ -1,12 +1,12 @@
-//! Sums of encoded histograms, and what is read from them.
+//! Adds up encoded histograms and computes statistics of the sum.
 //!
 //! A long run has hundreds of thousands of histograms, one for each second, operation and kind of
-//! time. The library decodes each into a whole new histogram of 270 KiB, which is then added; here the
-//! counts go straight into the sum, which has only the buckets from its least value to its greatest.
-//! Histograms of other bounds are left to the library.
+//! time. The library decodes each into a new histogram of 270 KiB and then adds it. Here the counts
+//! are added to the sum directly, and the sum has only the buckets from its smallest value to its
+//! largest. Histograms with other bounds are left to the library.
 //!
-//! The format is V2 of HdrHistogram: a head of 40 bytes, then counts as zig-zag LEB128 numbers of up
-//! to nine bytes, in which a negative number stands for so many empty buckets.
+//! The format is V2 of HdrHistogram: a head of 40 bytes, then counts as zig-zag LEB128 numbers of
+//! up to nine bytes. A negative number stands for that many empty buckets.
 
 use std::cell::RefCell;
 
@@ -20,33 +20,33 @@ const COOKIE: u32 = 0x1c84_9313;
 const COOKIE_DEFLATED: u32 = 0x1c84_9314;
 const HEAD_BYTES: usize = 40;
 const DIGITS: u32 = 3;
-/// Of a count.
+/// Maximum number of bytes of an encoded count.
 const BYTES_MAX: usize = 9;
 
-/// Three significant digits: 2,048 buckets of one nanosecond, then 1,024 for each doubling, each twice
-/// as wide as those before.
+/// Three significant digits: 2,048 buckets of one nanosecond, then 1,024 for each power of two,
+/// each twice as wide as those before.
 const HALF: usize = 1024;
 const BUCKETS: usize = 33 * HALF;
 
 /// The sum of histograms of nanoseconds, 1 to one hour, with three significant digits.
 ///
-/// What is read from it is what the library reads from its own, to the last digit.
+/// Its statistics equal those of the library exactly.
 #[derive(Debug, Clone, Default)]
 pub struct Sum {
-    /// The buckets from `first` on, as far as any was counted in.
+    /// Counts of the buckets from `first` to the last that is not empty.
     counts: Vec<u64>,
     first: usize,
     total: u64,
 }
 
-/// One bucket that holds something.
+/// A bucket that is not empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
-    /// The least value that it holds.
+    /// Smallest value in the bucket.
     pub least_ns: u64,
-    /// The greatest.
+    /// Largest value in the bucket.
     pub greatest_ns: u64,
-    /// How many values it holds.
+    /// Number of values in the bucket.
     pub count: u64,
 }
 
@@ -57,10 +57,10 @@ impl Bucket {
 }
 
 impl Sum {
-    /// Adds a histogram; one that is damaged, or does not fit, changes nothing.
+    /// Adds a histogram. A damaged or incompatible one leaves the sum unchanged.
     ///
     /// # Errors
-    /// Says why the bytes are no histogram of nanoseconds up to one hour.
+    /// The reason why the bytes are not a histogram of nanoseconds up to one hour.
     pub fn add(&mut self, encoded: &[u8]) -> Result<(), String> {
         DECODER.with_borrow_mut(|decoder| {
             if decoder.decode(encoded).is_some() {
@@ -94,44 +94,44 @@ impl Sum {
         self.total = self.total.saturating_add(other.total);
     }
 
-    /// Counts a value several times; what is longer than an hour counts as one hour.
+    /// Adds a value `count` times; values above one hour count as one hour.
     pub fn record(&mut self, value_ns: u64, count: u64) {
         let index = index_of(value_ns);
         let index = if index < BUCKETS { index } else { index_of(LATENCY_NS_MAX) };
         self.add_found(&[(index, count)]);
     }
 
-    /// Returns how many values were counted.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.total
     }
 
-    /// Tells whether nothing was counted.
+    /// Returns whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// Returns the buckets that hold something, the least values first.
+    /// Returns the buckets that are not empty, in order of value.
     pub fn buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
         let held = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         held.map(|(place, &count)| self.bucket(place, count))
     }
 
-    /// Returns the least value, as far as buckets tell it; 0 of none.
+    /// Returns the minimum to the resolution of buckets, in nanoseconds; 0 if there are no values.
     #[must_use]
     pub fn min(&self) -> u64 {
         self.buckets().next().map_or(0, |bucket| bucket.least_ns)
     }
 
-    /// Returns the greatest value likewise.
+    /// Returns the maximum to the resolution of buckets, in nanoseconds; 0 if there are no values.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.buckets().next_back().map_or(0, |bucket| bucket.greatest_ns)
     }
 
-    /// Returns the mean; 0 of nothing.
+    /// Returns the mean in nanoseconds; 0 if there are no values.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let total = self.total as f64;
@@ -139,7 +139,7 @@ impl Sum {
         self.buckets().fold(0.0, |mean, bucket| mean + share(bucket))
     }
 
-    /// Returns the standard deviation; 0 of nothing.
+    /// Returns the standard deviation in nanoseconds; 0 if there are no values.
     #[must_use]
     pub fn stdev(&self) -> f64 {
         if self.is_empty() {
@@ -153,15 +153,15 @@ impl Sum {
         (squares / self.total as f64).sqrt()
     }
 
-    /// Returns the greatest value of the bucket in which so large a share of all values is reached.
+    /// Returns the largest value of the bucket that contains this quantile, 0 to 1.
     #[must_use]
     pub fn value_at_quantile(&self, quantile: f64) -> u64 {
         let wanted = ((quantile.min(1.0) * self.total as f64).ceil() as u64).max(1);
         if quantile <= 0.0 { self.min() } else { self.at_ranks(&[wanted]).pop().unwrap_or(0) }
     }
 
-    /// Returns the greatest values of the buckets that hold the values of these ranks, which rise; 1
-    /// is the least value.
+    /// Returns the largest values of the buckets that contain the values with these ranks. Ranks
+    /// are in ascending order; rank 1 is the smallest value.
     #[must_use]
     pub fn at_ranks(&self, ranks: &[u64]) -> Vec<u64> {
         let mut found = Vec::with_capacity(ranks.len());
@@ -178,10 +178,10 @@ impl Sum {
         found
     }
 
-    /// Returns the counts in the format of HdrHistogram, deflated as other libraries read it.
+    /// Encodes the counts in the compressed V2 format of HdrHistogram.
     ///
     /// # Panics
-    /// Never: memory is written to.
+    /// Never: it writes to memory.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let plain = self.pack();
@@ -202,10 +202,10 @@ impl Sum {
         bytes
     }
 
-    /// Returns the counts in the same format, not deflated: larger, and ten times as quick.
+    /// Encodes the counts in the same format without compression: larger, and ten times as fast.
     ///
     /// # Panics
-    /// Never: so few buckets fit into any length.
+    /// Never: the number of buckets fits into the length field.
     #[must_use]
     pub fn pack(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES + self.counts.len());
@@ -238,7 +238,7 @@ impl Sum {
         Bucket { least_ns: value_of(index), greatest_ns: value_of(index + 1) - 1, count }
     }
 
-    /// Adds counts of buckets, which come in their order.
+    /// Adds counts of buckets, which are in ascending order.
     fn add_found(&mut self, found: &[(usize, u64)]) {
         let (Some(&(least, _)), Some(&(greatest, _))) = (found.first(), found.last()) else {
             return;
@@ -251,13 +251,14 @@ impl Sum {
         }
     }
 
-    /// Makes room for the buckets from one to another.
+    /// Extends the range of buckets to include these.
     fn reach(&mut self, least: usize, greatest: usize) {
         if self.counts.is_empty() {
             self.first = least;
         }
         if least < self.first {
-            // Room for as many again, so that values that fall step by step move few counts.
+            // Reserves as many buckets again below, so that a series of falling values rarely moves
+            // the counts.
             let first = least.saturating_sub(self.counts.len().min(HALF));
             self.counts.splice(..0, std::iter::repeat_n(0, self.first - first));
             self.first = first;
@@ -272,11 +273,11 @@ thread_local! {
     static DECODER: RefCell<Decoder> = RefCell::default();
 }
 
-/// Reads encoded histograms; its buffers are used again.
+/// Decodes histograms and reuses its buffers.
 struct Decoder {
     inflater: Decompress,
     payload: Vec<u8>,
-    /// The buckets that hold something, with their counts.
+    /// Buckets that are not empty, with their counts.
     found: Vec<(usize, u64)>,
 }
 
@@ -287,7 +288,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Reads the counts of a histogram with a sum's own bounds; `None` for anything else.
+    /// Decodes the counts of a histogram with the bounds of a sum; `None` for anything else.
     fn decode(&mut self, encoded: &[u8]) -> Option<()> {
         self.found.clear();
         let (cookie, rest) = u32_of(encoded)?;
@@ -326,7 +327,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Unpacks into `payload`, of at most the size that all buckets together can take.
+    /// Inflates into `payload`, up to the maximum size that all buckets can take.
     fn inflate(&mut self, deflated: &[u8]) -> Option<()> {
         let most = HEAD_BYTES + BUCKETS * BYTES_MAX;
         self.inflater.reset(true);
@@ -347,7 +348,7 @@ impl Decoder {
     }
 }
 
-/// Returns the head of a histogram with a sum's own bounds.
+/// Returns the head of a histogram with the bounds of a sum.
 fn head(payload_bytes: usize) -> Option<[u8; HEAD_BYTES]> {
     let mut head = [0; HEAD_BYTES];
     head[..4].copy_from_slice(&COOKIE.to_be_bytes());
@@ -364,7 +365,8 @@ fn u32_of(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_be_bytes(*head), rest))
 }
 
-/// Reads one number: seven bits a byte, the lowest first; a ninth byte gives all of its bits.
+/// Decodes one number: seven bits per byte, the lowest first; a ninth byte contributes all eight
+/// bits.
 fn number(bytes: &[u8], at: &mut usize) -> Option<i64> {
     let mut bits = 0_u64;
     for place in 0..BYTES_MAX {
@@ -382,7 +384,7 @@ fn number(bytes: &[u8], at: &mut usize) -> Option<i64> {
     Some((bits >> 1).cast_signed() ^ -(bits & 1).cast_signed())
 }
 
-/// Writes one number likewise.
+/// Encodes one number in that format.
 fn write_number(bytes: &mut Vec<u8>, number: i64) {
     let mut bits = ((number << 1) ^ (number >> 63)).cast_unsigned();
     for _ in 0..BYTES_MAX - 1 {
@@ -395,13 +397,13 @@ fn write_number(bytes: &mut Vec<u8>, number: i64) {
     bytes.push(bits as u8);
 }
 
-/// Returns the least value of a bucket.
+/// Returns the smallest value of a bucket.
 fn value_of(index: usize) -> u64 {
     let (index, half) = (index as u64, HALF as u64);
     if index < 2 * half { index } else { (index % half + half) << (index / half - 1) }
 }
 
-/// Returns the bucket of a value, also one beyond all of them.
+/// Returns the bucket of a value; the index may exceed the last bucket.
 fn index_of(value_ns: u64) -> usize {
     let doublings = (u64::BITS - 11).saturating_sub(value_ns.leading_zeros()) as usize;
     doublings * HALF + (value_ns >> doublings) as usize
@@ -417,14 +419,14 @@ mod tests {
         let mut made = crate::histogram();
         for number in 0..values {
             let chance = mix64(seed ^ number);
-            // Even over the magnitudes, as latencies of different targets are.
+            // Uniform over the orders of magnitude, like latencies of different targets.
             let value_ns = (chance >> (chance % 40)) % up_to;
             made.saturating_record_n(value_ns.max(1), 1 + chance % 3);
         }
         made
     }
 
-    /// What people read of a histogram: as the library reads it from the same counts.
+    /// Compares the statistics with those that the library computes from the same counts.
     fn assert_reads_as(sum: &Sum, truth: &Histogram<u64>) {
         assert_eq!(sum.len(), truth.len());
         assert_eq!((sum.mean(), sum.stdev()), (truth.mean(), truth.stdev()));
@@ -558,12 +560,13 @@ mod tests {
                 let mut damaged = encoded.clone();
                 damaged[place] ^= 1 << bit;
                 let mut sum = Sum::default();
-                // The checksum of the stream finds it; what passes is a head of no consequence.
+                // The checksum of the stream detects the damage; otherwise it is in a field of the
+                // head that has no effect.
                 if sum.add(&damaged).is_err() {
                     assert!(sum.is_empty(), "byte {place}, bit {bit}");
                 }
             }
-            // Without the end of the stream and its checksum, the library still takes it.
+            // The library accepts a stream that lacks its end and checksum.
             if place < encoded.len() - 8 {
                 let mut sum = Sum::default();
                 assert!(sum.add(&encoded[..place]).is_err(), "cut at {place}");

@@ -1,4 +1,4 @@
-//! Appends: each object is filled block by block, and is in one request at a time.
+//! Appends: fills each object block by block, with at most one request per object in flight.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use crate::requests::tickets::Tickets;
 use crate::requests::{Next, Request, Subject};
 use crate::trial::Trial;
 
-/// The objects that appends of one thread have begun and not filled. One that is being appended to
-/// is not among them, so each is in one request at a time, and its blocks come in their order.
+/// The objects that appends of one thread have begun and not filled. An object with an append in
+/// flight is not among them, so each has one request at a time, and its blocks arrive in order.
 #[derive(Debug)]
 pub(crate) struct Append {
     dataset: Dataset,
     objects: u64,
     block_bytes: u64,
-    /// Objects and the number of each one's next block.
+    /// Objects, each with the number of its next block.
     unfilled: VecDeque<(u64, u64)>,
 }
 
@@ -30,14 +30,14 @@ impl Append {
         }
     }
 
-    /// Takes the next block of an object of this thread's, or begins an object. A thread that held
-    /// tickets might find no object to append to, so it draws one for each.
+    /// Takes the next block of an object of this thread, or begins an object. It draws single
+    /// tickets: a thread that held several might have no object to append to.
     pub(super) fn next(&mut self, shared: &Tickets) -> Next {
         let Some((index, number)) = self.unfilled.pop_front().or_else(|| {
             let index = shared.next_begun();
             (index < self.objects).then_some((index, 0))
         }) else {
-            // Every object that is not full is being appended to.
+            // Every object that is not full has an append in flight.
             return if shared.are_used_up() { Next::Over } else { Next::Busy };
         };
         if shared.draw(1).is_empty() {
@@ -49,8 +49,8 @@ impl Append {
         Next::Request(Request { operation, subject, chance: 0, is_verified: false })
     }
 
-    /// Keeps an object whose block was appended, unless that filled it. One whose append failed is
-    /// given up: its length is unknown.
+    /// Keeps an object after an append, unless it is full. An object whose append failed is given
+    /// up, because its length is unknown.
     pub(super) fn note(&mut self, request: &Request, outcome: Outcome) {
         let Subject::Block { object, number } = request.subject else { return };
         if outcome.is_ok()

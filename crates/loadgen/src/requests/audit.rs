@@ -1,5 +1,5 @@
-//! The requests of an audit: each bucket is listed, and then each object is read that a ledger knows of,
-//! or a sample of them. What was acknowledged decides what is right.
+//! The requests of an audit: it lists each bucket, then reads each object that a ledger contains,
+//! or a sample of them. The acknowledged state decides which answers are right.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::outcome::{Completion, Outcome};
 use crate::requests::{Next, Request, Subject};
 use crate::trial::Trial;
 
-/// Retries of a read or a listing that failed.
+/// Maximum number of retries of a failed read or listing.
 const REPEATS_MAX: u32 = 3;
 /// How long a client sleeps while other clients finish their listings.
 const LOOK_NS: u64 = 1_000_000;
@@ -22,14 +22,14 @@ pub(crate) struct ReadBack {
     audit: Arc<Audit>,
     dataset: Dataset,
     version: u64,
-    /// The objects of the page that this thread has drawn and not gone through.
+    /// Objects of the page that this thread has drawn and not processed yet.
     page: std::ops::Range<u64>,
     under_way: Vec<UnderWay>,
-    /// What turns this host's monotonic time into time since 1970.
+    /// Offset from this host's monotonic time to time since 1970.
     since_1970_ns: i128,
 }
 
-/// The listing or the read that a client has begun.
+/// The listing or read that a client has begun.
 #[derive(Debug, Default)]
 enum UnderWay {
     #[default]
@@ -41,11 +41,11 @@ enum UnderWay {
     Reading(Box<UnderRead>),
 }
 
-/// An object that a client reads, perhaps several times.
+/// An object that a client reads, possibly several times.
 #[derive(Debug)]
 struct UnderRead {
     reading: Reading,
-    /// Which of the versions that may be there is expected now.
+    /// Index of the expected version among the possible ones.
     at: usize,
     repeats: u32,
     finding: Option<FindingKind>,
@@ -66,7 +66,7 @@ impl ReadBack {
         }
     }
 
-    /// Returns the next request of a client: again, or for another version, or of another object.
+    /// Returns the next request of a client: a retry, a read of another version, or another object.
     pub(super) fn next(&mut self, client: usize, now_ns: u64) -> Next {
         if let UnderWay::Nothing = self.under_way[client] {
             match self.begin() {
@@ -91,7 +91,7 @@ impl ReadBack {
         Next::Request(Request { operation, subject, chance: 0, is_verified: true })
     }
 
-    /// Tells whether objects are left that no other thread reads.
+    /// Returns whether this thread has objects left to read, or requests in progress.
     pub(super) fn has_work(&self) -> bool {
         !self.page.is_empty() || self.under_way.iter().any(|job| !matches!(job, UnderWay::Nothing))
     }
@@ -122,7 +122,7 @@ impl ReadBack {
         }
     }
 
-    /// Holds an answer against what was acknowledged, and gives the request the outcome that follows.
+    /// Compares an answer with the acknowledged state, and sets the request's outcome accordingly.
     pub(super) fn judge(&mut self, client: usize, completion: &mut Completion) {
         match std::mem::take(&mut self.under_way[client]) {
             UnderWay::Nothing => {}
@@ -145,7 +145,7 @@ impl ReadBack {
         let version = allowed.versions().get(read.at).copied();
         read.calls.push(self.call(completion, version));
         if let Some(kind) = read.finding {
-            // It was read again, so that the finding shows whether it stays so.
+            // The object was read again, so that the finding shows whether the state persists.
             self.end(kind, *read);
             return UnderWay::Nothing;
         }
@@ -176,7 +176,7 @@ impl ReadBack {
         let finding = finding.or_else(|| read.reading.kind_of_listing(answer == Answer::Absent));
         completion.outcome = outcome_of(finding, completion.outcome);
         match finding {
-            // What only the listing shows is not in this read.
+            // A finding from the listing does not apply to this read.
             Some(
                 kind @ (FindingKind::ListMissing | FindingKind::ListedTwice | FindingKind::Ghost),
             ) => {
@@ -225,12 +225,12 @@ impl UnderRead {
     }
 }
 
-/// What an answer says of an object.
+/// What an answer reveals about an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// Nothing: the request failed.
     None,
-    /// It is there, in the version that was expected.
+    /// The object exists in the expected version.
     Right,
     Absent,
     Wrong(FindingKind),
@@ -251,7 +251,7 @@ impl Answer {
     }
 }
 
-/// Returns the outcome of a read by which it is counted.
+/// Returns the outcome under which a read is counted.
 fn outcome_of(finding: Option<FindingKind>, outcome: Outcome) -> Outcome {
     match finding {
         None => Outcome::OK,

@@ -1,6 +1,6 @@
-//! Several operations by their shares. Reads see only the dataset, which a mix never deletes, and
-//! deletes take only what the mix has put beyond it: so no request asks for an object that may be
-//! gone already.
+//! Several operations by their shares. Reads use only the dataset, which a mix never deletes from,
+//! and deletes take only what the mix has put beyond it. So no request asks for an object that may
+//! already be deleted.
 
 use std::collections::VecDeque;
 
@@ -14,22 +14,22 @@ use crate::requests::uploads::{Step, Uploads};
 use crate::requests::{Next, Request, Subject};
 use crate::trial::Trial;
 
-/// Objects that a thread remembers having put, for the deletes of its mix.
+/// Maximum number of objects that a thread remembers for the deletes of its mix.
 const WRITTEN_MAX: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(crate) struct Mix {
-    /// Operations, each with the sum of the shares up to its own.
+    /// Operations, each with the cumulative share.
     shares: Vec<(f64, Operation)>,
     pub(super) hand: Hand,
     subjects: Subjects,
-    /// What puts the objects that deletes take.
+    /// The operation that puts the objects that deletes take.
     put: Operation,
-    /// What this thread has put beyond the dataset and not deleted.
+    /// Objects that this thread has put beyond the dataset and not deleted.
     written: VecDeque<Object>,
     /// Objects of the dataset of which this thread has written versions that it has not deleted.
     versioned: VecDeque<Object>,
-    /// Where its uploads are, if it uploads step by step.
+    /// Uploads in progress, if the mix has steps of uploads.
     uploads: Option<Box<Uploads>>,
 }
 
@@ -55,7 +55,7 @@ impl Mix {
         }
     }
 
-    /// Kept out of the hot loop, which is smaller and faster without it for a single operation.
+    /// A separate function, so that the hot loop of a single operation stays smaller and faster.
     #[inline(never)]
     pub(super) fn next(&mut self, now_ns: u64, shared: &Tickets) -> Next {
         let Some(ticket) = self.hand.take(shared) else { return Next::Over };
@@ -72,7 +72,7 @@ impl Mix {
             },
             _ if drawn.deletes_object() => match self.written.pop_front() {
                 Some(object) => (drawn, Subject::Object(object)),
-                // Nothing of the mix's own is there yet: put what a later delete can take.
+                // The mix has nothing to delete yet, so it puts an object for a later delete.
                 None => (self.put, self.fresh(shared)),
             },
             Operation::DeleteVersion => match self.versioned.pop_front() {
@@ -89,7 +89,7 @@ impl Mix {
         Next::Request(Request { operation, subject, chance, is_verified })
     }
 
-    /// Chooses the step of an upload, or returns until when all uploads rest.
+    /// Chooses the step of an upload, or returns until when all uploads pause.
     fn step(
         &mut self,
         drawn: Operation,
@@ -115,7 +115,7 @@ impl Mix {
         Subject::Object(self.subjects.object(self.subjects.objects + shared.next_fresh()))
     }
 
-    /// Remembers an object that was put, so that a later delete may take it, or a version of it.
+    /// Remembers an object that was put, so that a later delete can take it or a version of it.
     #[inline]
     pub(super) fn note(&mut self, request: &Request, completion: &Completion) {
         if request.operation.is_upload_step() {
@@ -135,7 +135,7 @@ impl Mix {
     }
 }
 
-/// Tells whether deletes of a mix take what the operation puts.
+/// Returns whether deletes of a mix take what the operation puts.
 fn puts_for_deletes(operation: Operation) -> bool {
     Operation::Delete.info().takes_from.contains(&operation)
 }

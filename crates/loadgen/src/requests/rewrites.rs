@@ -1,5 +1,6 @@
-//! The requests of a trial whose history is kept: objects of the dataset are read, written again and deleted,
-//! by any client at any time. Every write has a version of its own, so that a read tells which one it saw.
+//! The requests of a trial that keeps a history: any client reads, writes and deletes objects of
+//! the dataset at any time. Every write has its own version, so that a read identifies the write
+//! that it saw.
 
 use crate::chance::unit;
 use crate::operation::{Operation, Payload};
@@ -10,18 +11,18 @@ use crate::requests::tickets::{Hand, Tickets};
 use crate::requests::{Next, Request, Subject};
 use crate::trial::Trial;
 
-/// Versions of a history lie between those of the dataset's rewritings.
+/// Versions of a history lie between those of the dataset's rewrites.
 const VERSION_BITS: u32 = 40;
 
 #[derive(Debug)]
 pub(crate) struct Rewrites {
-    /// Operations, each with the sum of the shares up to its own.
+    /// Operations, each with the cumulative share.
     shares: Vec<(f64, Operation)>,
     pub(super) hand: Hand,
     subjects: Subjects,
-    /// What all versions of the trial are above.
+    /// Lower bound of all versions of the trial.
     base: u64,
-    /// The number of this thread's next version among its host's, and how many threads there are.
+    /// Number of this thread's next version on this host, and the number of threads.
     next_version: u64,
     threads: u64,
     portion: Portion,

@@ -1,10 +1,12 @@
-//! A script's requests: each session's in their order, one at a time, sessions beside each other.
+//! The requests of a script: in order within each session, one at a time; sessions run
+//! concurrently.
 //!
-//! Session s belongs to host s modulo the number of hosts, and there to load thread s divided by it,
-//! modulo the number of threads. A free client takes the next action of one of its thread's sessions: a
-//! random one, or, where actions have times, the one that is due first. It sends all requests of the
-//! action. Sessions that make users run first, one by one, on the first host's first thread; audits run
-//! last, after the sessions of all threads of all hosts.
+//! Session s belongs to host s modulo the number of hosts, and on that host to load thread (s
+//! divided by the number of hosts) modulo the number of threads. A free client takes the next
+//! action of one of its thread's sessions: a random one, or the first due one if actions have
+//! times. It sends all requests of the action. Sessions that create users run first, one by one, on
+//! the first thread of the first host; audits run last, after the sessions of all threads of all
+//! hosts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,21 +21,21 @@ use crate::requests::{Next, Request, Subject};
 use crate::script::{self, Expected, Row, Rows, Turn};
 use crate::trial::{Portion, Trial};
 
-/// How long a client that waits for other threads' sessions sleeps before it looks again.
+/// How long a client sleeps before it checks again whether other threads' sessions have ended.
 const LOOK_NS: u64 = 1_000_000;
-/// The same where only other hosts' sessions are waited for, which may take long.
+/// The same while only other hosts' sessions are missing, which may take long.
 const LOOK_AT_HOSTS_NS: u64 = 5_000_000;
 
-/// An action that has ended.
+/// A completed action.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndedAction {
-    /// Its number among the script's names of actions.
+    /// Number of its kind in the script.
     pub(crate) action: u8,
     pub(crate) due_ns: u64,
-    /// Its requests as one: from when its client began it to the end of the last, with the outcome of
-    /// the first failure. `objects` is the number of requests.
+    /// Its requests combined: from the begin of the action to the end of the last request, with the
+    /// outcome of the first failure. `objects` is the number of requests.
     pub(crate) whole: Completion,
-    /// What its requests together spent on cryptography.
+    /// Time that its requests together spent on cryptography.
     pub(crate) spent: Spent,
 }
 
@@ -45,14 +47,15 @@ pub(crate) struct Sessions {
     thread: u32,
     threads: u32,
     verify: f64,
-    /// What reads ask for where a history is kept: any version, of which they tell which one it is.
+    /// The version that reads ask for if a history is kept: any version; the answer shows which
+    /// one.
     any_version: Option<u64>,
     seed: u64,
     drawn: u64,
-    /// Which sessions' turn it is, as this thread has seen it.
+    /// The current turn, as this thread knows it.
     turn: Turn,
     ready: Ready,
-    /// The action under way of each client of the thread.
+    /// The current action of each client of the thread.
     under_way: Vec<Option<UnderWay>>,
 }
 
@@ -66,13 +69,14 @@ struct Waiting {
 
 #[derive(Debug)]
 enum Ready {
-    /// In no order.
+    /// In no particular order.
     Whenever(Vec<Waiting>),
-    /// The first due on top.
+    /// The first due session on top.
     AtTimes(BinaryHeap<Reverse<Waiting>>),
 }
 
-/// An action that a client has begun: its next row, the end of its session, and its requests so far.
+/// An action that a client has begun: its next row, the end of its session, and its requests so
+/// far.
 #[derive(Debug, Clone, Copy)]
 struct UnderWay {
     row: u64,
@@ -128,7 +132,7 @@ impl Sessions {
         self.script.rows.as_ref().expect("a source is made of scripts with requests only")
     }
 
-    /// Lets a session wait for a client.
+    /// Makes a session wait for a client.
     fn await_turn(&mut self, session: u32) {
         let rows = self.rows().of_session(session);
         self.await_row(rows.start, rows.end);
@@ -139,14 +143,14 @@ impl Sessions {
         self.ready.push(Waiting { due_ns, row, end });
     }
 
-    /// Returns when a row is due, since the script's begin.
+    /// Returns when a row is due, relative to the script's begin.
     fn due_of(&self, row: u64) -> u64 {
         let Some(speed) = self.script.speed else { return 0 };
         let due_ns = self.rows().row(row).due_ns.unwrap_or(0);
         (due_ns as f64 / speed) as u64
     }
 
-    /// Goes on to the sessions whose turn it is now.
+    /// Switches to the sessions of the next turn, if it has begun.
     fn turn_on(&mut self) {
         for (turn, next) in [(Turn::First, Turn::Middle), (Turn::Middle, Turn::Last)] {
             if self.turn == turn && self.script.progress.may_follow(turn) {
@@ -214,7 +218,7 @@ impl Sessions {
             Turn::Last => false,
         };
         if !is_to_come {
-            // Each session under way has a client that continues it.
+            // Each session in progress has a client that continues it.
             return Next::Busy;
         }
         let is_alone = self.script.progress.has_ended(self.turn);
@@ -245,8 +249,9 @@ impl Sessions {
         Request { operation: row.operation, subject, chance: 0, is_verified }
     }
 
-    /// Takes the end of a client's request, on which it began at a time, with the version that it read: corrects
-    /// its outcome by the script, and returns the action if this request was its last.
+    /// Handles the end of a client's request, given the time at which the client began it and the
+    /// version that it read. Corrects its outcome by the script, and returns the action if this
+    /// request was its last.
     pub(super) fn judge(
         &mut self,
         client: usize,
@@ -262,12 +267,12 @@ impl Sessions {
         }
         completion.outcome = self.corrected(&row, completion.outcome);
         let whole = match action.whole {
-            // What the client does before it sends anything is part of what its user waits for.
+            // Work of the client before it sends anything is part of the time that the user waits.
             None => Completion { objects: 1, sent_ns: began_ns, ..*completion },
             Some(whole) => Completion {
                 outcome: if whole.outcome.is_ok() { completion.outcome } else { whole.outcome },
                 sent_ns: whole.sent_ns,
-                // Several responses have no common first byte.
+                // Several answers have no common first byte.
                 first_byte_ns: 0,
                 ended_ns: completion.ended_ns,
                 bytes: whole.bytes + completion.bytes,
@@ -304,7 +309,7 @@ impl Sessions {
         }
     }
 
-    /// Returns what an outcome means by the script's state.
+    /// Returns the outcome in view of the script's state.
     fn corrected(&self, row: &Row, outcome: Outcome) -> Outcome {
         let (progress, subject) = (&self.script.progress, row.subject);
         match (row.operation, row.expected) {
@@ -331,17 +336,18 @@ impl Sessions {
                 judged
             }
             (_, Expected::There) if outcome.is_absent() => self.missing(subject),
-            // A failed request should have changed the object: not a further failure of the store.
+            // A failed request may have changed the object, so this is not another failure of the
+            // store.
             (_, Expected::There) if is_other_content(outcome) && progress.is_doubted(subject) => {
                 Outcome::UNWRITTEN
             }
             (_, Expected::Absent) if outcome.is_absent() => Outcome::OK,
-            // A target that keeps nothing is not audited.
+            // A target that keeps nothing is not verified.
             (_, Expected::Absent) if self.verify <= 0.0 => outcome,
             (_, Expected::Absent) if outcome.is_ok() || is_other_content(outcome) => {
                 if progress.is_doubted(subject) { Outcome::UNWRITTEN } else { Outcome::EXTRA }
             }
-            // Any length will do, and so will no object.
+            // The state of the object is unknown: any length is right, and so is an absent object.
             (_, Expected::Any) if outcome.is_absent() || is_other_content(outcome) => Outcome::OK,
             _ => outcome,
         }
@@ -353,12 +359,12 @@ impl Sessions {
     }
 }
 
-/// Returns the version that a row writes, or that must be there.
+/// Returns the version that a row writes or expects.
 fn version_of(row: &Row) -> u64 {
     script::version_of(row.version, row.size)
 }
 
-/// Returns the outcome of a read that was right in some version.
+/// Returns the outcome of a read whose content was right in some version.
 fn of_version(row: &Row, version: u64, outcome: Outcome) -> Outcome {
     if row.expected != Expected::There || !outcome.is_ok() {
         return outcome;
@@ -370,7 +376,7 @@ fn of_version(row: &Row, version: u64, outcome: Outcome) -> Outcome {
     }
 }
 
-/// Tells whether an object was there, though not as it should be.
+/// Returns whether an object existed, but with other content than expected.
 fn is_other_content(outcome: Outcome) -> bool {
     outcome.is_mismatch() || matches!(outcome, Outcome::TRUNCATED | Outcome::OVERLONG)
 }

@@ -1,4 +1,4 @@
-//! One operation, on its subjects in the trial's key order: one after another, or by chance.
+//! One operation on subjects in the trial's key order: in sequence or at random.
 
 use crate::operation::Operation;
 use crate::requests::subjects::Subjects;

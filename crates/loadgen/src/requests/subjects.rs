@@ -1,4 +1,4 @@
-//! Which object, block, bucket or batch a ticket of one operation is for.
+//! Chooses the object, block, bucket or batch for a ticket of one operation.
 
 use crate::dataset::{KeyChooser, Object};
 use crate::operation::Operation;
@@ -9,16 +9,16 @@ use crate::trial::{Keys, Options, Order, Share, Trial};
 /// Chooses among the subjects of a dataset, in the trial's key order.
 #[derive(Debug)]
 pub(super) struct Subjects {
-    /// How many objects there are.
+    /// Number of objects.
     pub(super) objects: u64,
     version: u64,
     buckets: u64,
     bulk_keys: u64,
     chooser: KeyChooser,
-    /// Blocks in the largest object, and who chooses among those of all objects.
+    /// Number of blocks of the largest object, and the chooser among the blocks of all objects.
     blocks: u64,
     block_chooser: KeyChooser,
-    /// Who chooses among the objects that clients contend for.
+    /// Chooser among the objects that clients contend for.
     contended: KeyChooser,
 }
 
@@ -44,7 +44,7 @@ impl Subjects {
         }
     }
 
-    /// Returns an object of the dataset, or beyond it, as the dataset's version.
+    /// Returns an object, of the dataset or beyond it, in the dataset's version.
     #[inline]
     pub(super) fn object(&self, index: u64) -> Object {
         Object { index, version: self.version }
@@ -85,7 +85,7 @@ impl Subjects {
     }
 }
 
-/// Returns how many bulk requests it takes to delete a whole dataset.
+/// Returns the number of bulk requests that delete a whole dataset.
 #[must_use]
 pub(crate) fn bulk_requests(objects: u64, buckets: u64, bulk_keys: u64) -> u64 {
     (0..buckets.min(objects))

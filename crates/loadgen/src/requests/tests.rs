@@ -1,4 +1,4 @@
-//! What each source asks for.
+//! Tests of the requests that each source chooses.
 
 use std::collections::HashSet;
 
@@ -111,7 +111,7 @@ fn appends_fill_each_object_in_order_and_one_request_at_a_time() {
     let mut threads = [Source::new(&trial, 0, 2, 6), Source::new(&trial, 1, 2, 6)];
     let (mut blocks, mut in_flight) = ([0; 7], Vec::new());
     loop {
-        // Three clients in each thread; the oldest request of all ends first.
+        // Three clients in each thread; the oldest request of all threads ends first.
         for (thread, requests) in threads.iter_mut().enumerate() {
             let is_of = |(other, _): &&(usize, Request)| *other == thread;
             while in_flight.iter().filter(is_of).count() < 3

@@ -1,4 +1,4 @@
-//! Tickets: numbers that all threads draw from, so that a count is met exactly.
+//! Tickets: numbers that all threads draw from, so that counts are exact.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::trial::{Portion, Trial};
 pub(crate) struct Tickets {
     next: AtomicU64,
     limit: AtomicU64,
-    /// Objects that mixes have put beyond the dataset.
+    /// Number of objects that mixes have put beyond the dataset.
     fresh: AtomicU64,
-    /// Objects that appends have begun, in all stages of the trial together.
+    /// Number of objects that appends have begun, over all stages of the trial.
     begun: Arc<AtomicU64>,
-    /// Which of the whole's numbers are ours: all of the counters count our own.
+    /// This host's portion; all counters count the portion's own numbers.
     portion: Portion,
-    /// Where the numbers of objects begin that mixes put.
+    /// First number of the objects that mixes put.
     first_fresh: u64,
 }
 
 impl Tickets {
-    /// Makes the tickets of a stage; objects that a mix puts are numbered from `fresh` on, beyond
-    /// the dataset, so that no stage and no trial writes over what another has put.
+    /// Creates the tickets of a stage. Objects that a mix puts are numbered from `fresh` on, beyond
+    /// the dataset, so that no stage and no trial overwrites what another has put.
     #[must_use]
     pub(crate) fn with_fresh_from(
         first_fresh: u64,
@@ -42,7 +42,7 @@ impl Tickets {
 
     pub(super) fn draw(&self, count: u64) -> Range<u64> {
         let limit = self.limit.load(Ordering::Relaxed);
-        // Looked at first, so that clients that ask again and again cannot make it overflow.
+        // Checked first, so that repeated calls cannot overflow the counter.
         if self.next.load(Ordering::Relaxed) >= limit {
             return 0..0;
         }
@@ -55,7 +55,7 @@ impl Tickets {
         self.next.load(Ordering::Relaxed).min(self.limit.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of an object that no mix has put yet, of those beyond the dataset.
+    /// Returns the number of a new object beyond the dataset, which no mix has put yet.
     pub(super) fn next_fresh(&self) -> u64 {
         self.first_fresh + self.portion.number(self.fresh.fetch_add(1, Ordering::Relaxed))
     }
@@ -65,29 +65,29 @@ impl Tickets {
         self.portion.number(self.begun.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Tells whether every ticket has been drawn.
+    /// Returns whether every ticket has been drawn.
     pub(super) fn are_used_up(&self) -> bool {
         self.next.load(Ordering::Relaxed) >= self.limit.load(Ordering::Relaxed)
     }
 }
 
-/// One ticket, and what chance says of its request.
+/// One ticket, and the random bits of its request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticket {
     pub(super) number: u64,
-    /// What chooses the operation of a mix.
+    /// Random bits that choose the operation of a mix.
     pub(super) draw: u64,
-    /// What is the request's own.
+    /// Random bits of the request itself.
     pub(super) chance: u64,
     pub(super) is_verified: bool,
 }
 
-/// The tickets that one thread holds: drawn several at a time, so that threads do not fight for one
-/// cache line.
+/// The tickets that one thread holds. It draws several at a time, so that threads do not contend
+/// for one cache line.
 #[derive(Debug)]
 pub(super) struct Hand {
     held: Range<u64>,
-    /// How many are drawn at once.
+    /// How many tickets to draw at a time.
     chunk: u64,
     trial_seed: u64,
     seed: u64,
@@ -97,8 +97,8 @@ pub(super) struct Hand {
 
 impl Hand {
     pub(super) fn new(trial: &Trial, threads: usize, clients: u32) -> Self {
-        // Small enough that no thread sits on work at the end, large enough that many cores do
-        // not fight for one cache line.
+        // Small enough that no thread holds back work at the end, large enough that many cores do
+        // not contend for one cache line.
         let portion = trial.portion();
         let chunk = trial.stop.requests.map_or(16, |requests| {
             (portion.share(requests) / (threads as u64 * u64::from(clients).max(1) * 64))
@@ -109,7 +109,7 @@ impl Hand {
         Self { held: 0..0, chunk, trial_seed, seed, verify: trial.verify, portion }
     }
 
-    /// Forgets tickets drawn for an earlier stage or iteration; each has chances of its own.
+    /// Drops tickets drawn for an earlier stage or iteration; each stage has its own random bits.
     pub(super) fn restart(&mut self, iteration: u32, stage: u64) {
         self.held = 0..0;
         self.seed = mix64(self.trial_seed ^ mix64(u64::from(iteration) << 8 | stage));
@@ -120,12 +120,12 @@ impl Hand {
         self.held.is_empty()
     }
 
-    /// Gives back the ticket that was taken last: nothing can be done with it yet.
+    /// Returns the ticket that was taken last, because no request is possible with it yet.
     pub(super) fn give_back(&mut self) {
         self.held.start -= 1;
     }
 
-    /// Takes a ticket, or `None` when all are used up.
+    /// Takes a ticket, or returns `None` when all are used up.
     #[inline(always)]
     pub(super) fn take(&mut self, shared: &Tickets) -> Option<Ticket> {
         let own = match self.held.next() {
@@ -135,7 +135,7 @@ impl Hand {
                 self.held.next()?
             }
         };
-        // By its number in the whole, a ticket is the same on every host.
+        // The number in the whole trial, so that a ticket means the same on every host.
         let number = self.portion.number(own);
         let draw = mix64(self.seed ^ mix64(number));
         let is_verified = self.verify >= 1.0 || unit(mix64(draw ^ 1)) < self.verify;

@@ -1,7 +1,8 @@
-//! Uploads in parts, step by step: which upload a step of a mix is done to, and which part.
+//! Multipart uploads, step by step: chooses the upload and the part for each step of a mix.
 //!
-//! A step that no upload is ready for makes way for the one that leads to it: a completion for a part,
-//! a part for the begin of an upload. So a mix needs no weights that fit exactly.
+//! If no upload is ready for a step, the step that leads to it takes its place: a part in place of
+//! a completion, the begin of an upload in place of a part. So the weights of a mix need not match
+//! exactly.
 
 use std::collections::VecDeque;
 
@@ -12,15 +13,15 @@ use crate::outcome::Completion;
 use crate::requests::{Request, Subject};
 use crate::trial::{Division, PartOrder, Trial};
 
-/// Uploads that a thread has open at once. When there are more, their parts come first.
+/// Maximum number of uploads that a thread has open; above it, parts take precedence.
 const OPEN_MAX: usize = 1 << 10;
 
-/// What is to be done next for the uploads of a thread.
+/// The next step for the uploads of a thread.
 pub(super) enum Step {
     Now(Operation, Subject),
-    /// An upload of an object that no other has put.
+    /// Begin an upload of a new object.
     Begin,
-    /// All uploads rest until then.
+    /// All uploads pause until then.
     Rest(u64),
 }
 
@@ -28,12 +29,12 @@ pub(super) enum Step {
 struct OpenUpload {
     object: Object,
     is_begun: bool,
-    /// Numbers of the parts still to be uploaded; the next one is last.
+    /// Numbers of the missing parts; the next one to send is last.
     missing: Vec<u64>,
     parts: u64,
-    /// Requests for it that have not ended.
+    /// Number of its requests in flight.
     in_flight: u32,
-    /// Until then nothing is done to it.
+    /// It pauses until then.
     rests_until_ns: u64,
 }
 
@@ -48,18 +49,18 @@ impl OpenUpload {
 pub(super) struct Uploads {
     dataset: Dataset,
     part_bytes: Option<u64>,
-    /// What writes parts that are missing.
+    /// The operation that writes missing parts.
     part_operation: Operation,
     order: PartOrder,
     pause_ns: u64,
     ended_twice: f64,
     open: VecDeque<OpenUpload>,
-    /// Uploads whose end was asked for, and is to be asked for again.
+    /// Uploads that were ended once and are to be ended again.
     contested: VecDeque<Object>,
 }
 
 impl Uploads {
-    /// Makes those of a mix that uploads step by step.
+    /// Creates the uploads of a mix that uploads step by step.
     pub(super) fn of_trial(trial: &Trial) -> Option<Self> {
         let has = |operation| trial.mix.iter().any(|share| share.operation == operation);
         let options = &trial.options;
@@ -79,7 +80,7 @@ impl Uploads {
         })
     }
 
-    /// Chooses the upload that a step is done to, or the step that has to come before.
+    /// Chooses the upload for a step, or the step that has to come before.
     pub(super) fn choose(&mut self, drawn: Operation, chance: u64, now_ns: u64) -> Step {
         match drawn {
             Operation::CreateUpload if self.open.len() < OPEN_MAX => Step::Begin,
@@ -96,10 +97,10 @@ impl Uploads {
         }
     }
 
-    /// Takes note that an upload of an object is about to begin.
+    /// Records that an upload of an object is about to begin.
     pub(super) fn add(&mut self, object: Object, chance: u64) {
         let bytes = self.dataset.length(object);
-        // An object of no bytes has one part, of no bytes.
+        // An empty object has one empty part.
         let parts = Division::new(bytes, self.part_bytes).count().max(1);
         let mut missing: Vec<u64> = (0..parts).rev().collect();
         match self.order {
@@ -112,7 +113,7 @@ impl Uploads {
         self.open.push_back(upload);
     }
 
-    /// Takes note of how a step ended.
+    /// Records how a step ended.
     pub(super) fn note(&mut self, request: &Request, completion: &Completion) {
         let index = request.object().index;
         let Some(at) = self.open.iter().position(|upload| upload.object.index == index) else {
@@ -140,7 +141,7 @@ impl Uploads {
         self.open.iter().position(|upload| upload.rests_until_ns <= now_ns && is_fit(upload))
     }
 
-    /// A part that is missing; where none is, one that is there is uploaded again.
+    /// Sends a missing part; if none is missing, sends a part again.
     fn part(&mut self, drawn: Operation, chance: u64, now_ns: u64) -> Step {
         let missing = |upload: &OpenUpload| upload.is_begun && !upload.missing.is_empty();
         let at = self.ready(now_ns, missing);
@@ -153,7 +154,7 @@ impl Uploads {
         Step::Now(drawn, Subject::Block { object: upload.object, number })
     }
 
-    /// The end of an upload: of one that is ended twice, of a whole one, or of any that is given up.
+    /// Ends an upload: one that is to be ended twice, a complete one, or, for an abort, any.
     fn end(&mut self, drawn: Operation, chance: u64, now_ns: u64) -> Step {
         if let Some(object) = self.contested.pop_front() {
             return Step::Now(drawn, Subject::Block { object, number: LAST_END });
@@ -161,7 +162,7 @@ impl Uploads {
         let is_contested = unit(mix64(chance)) < self.ended_twice;
         let is_fit = |upload: &OpenUpload| match drawn {
             Operation::CompleteUpload => upload.is_whole(),
-            // A part in flight may meet the abort only where races are asked for.
+            // An abort may meet a part in flight only if races are requested.
             _ => upload.is_begun && (upload.in_flight == 0 || is_contested),
         };
         let Some(at) = self.ready(now_ns, is_fit) else {
@@ -184,10 +185,10 @@ impl Uploads {
     }
 }
 
-/// The number of a block of a request that ends an upload: whether another such request follows.
+/// Block number of a request that ends an upload if another such request follows.
 pub(crate) const FIRST_END: u64 = 0;
 pub(crate) const LAST_END: u64 = 1;
-/// How long a client waits that finds all uploads in other clients' hands.
+/// How long a client waits when all uploads are in use by other clients.
 const LOOK_NS: u64 = 1_000_000;
 
 #[cfg(test)]
@@ -205,7 +206,7 @@ mod tests {
         Uploads::of_trial(&trial).expect("its mix begins uploads")
     }
 
-    /// Does a step at a time, as one client would; returns what was done, with its number.
+    /// Performs one step at a time, as one client would; returns each step with its number.
     fn walk(uploads: &mut Uploads, drawn: &[(Operation, u64)]) -> Vec<(Operation, u64)> {
         let mut done = Vec::new();
         for (number, (operation, now_ns)) in drawn.iter().enumerate() {

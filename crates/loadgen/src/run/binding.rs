@@ -9,18 +9,18 @@ use crate::trial::Trial;
 
 const NODES: &str = "/sys/devices/system/node";
 
-/// CPUs, as the kernel takes a set of them.
+/// A set of CPUs in the kernel's layout.
 type CpuSet = libc::cpu_set_t;
 
-/// What each load thread of a trial may run on; nothing where that is left to the kernel.
+/// The CPUs that each load thread of a trial may run on; empty where the scheduler decides.
 #[derive(Debug, Default)]
 pub(super) struct Binding(Vec<Vec<usize>>);
 
 impl Binding {
-    /// Looks up what a trial names, on this host.
+    /// Resolves the CPUs and NUMA nodes that a trial names on this host.
     ///
     /// # Errors
-    /// This process may not use a CPU, or a NUMA node is not there, or has none that it may use.
+    /// This process may not use a CPU, or a NUMA node does not exist or has no CPU that it may use.
     pub(super) fn of(trial: &Trial) -> Result<Self, Error> {
         let wrong = |text: String| Error::Trial(vec![text]);
         if trial.cpus.is_empty() && trial.numa_nodes.is_empty() {
@@ -53,12 +53,12 @@ impl Binding {
         Ok(Self(sets))
     }
 
-    /// Returns how many threads have a CPU or a node of their own.
+    /// Returns how many threads have CPUs assigned, or `None` where the scheduler decides.
     pub(super) fn len(&self) -> Option<usize> {
         (!self.0.is_empty()).then_some(self.0.len())
     }
 
-    /// Binds the thread that calls, which is that of this number.
+    /// Binds the calling thread, which has this number.
     ///
     /// # Errors
     /// The kernel refused.
@@ -67,8 +67,8 @@ impl Binding {
             return Ok(());
         }
         let cpus = &self.0[thread % self.0.len()];
-        // SAFETY: a set of zeroes is an empty one; a CPU is below the set's size, or it would not be
-        // among those allowed. The set outlives the call.
+        // SAFETY: a set of zeroes is a valid empty set, and every CPU is below the size of the set,
+        // because it is one of those that the kernel allows. The set outlives the call.
         let result = unsafe {
             let mut set: CpuSet = std::mem::zeroed();
             cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
@@ -86,7 +86,7 @@ impl Binding {
 
 /// Returns the CPUs that this process may use.
 fn allowed() -> io::Result<Vec<usize>> {
-    // SAFETY: the kernel writes at most the set, and each bit that is asked for is in it.
+    // SAFETY: the kernel writes at most the set, and each bit that is read lies within it.
     unsafe {
         let mut set: CpuSet = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) != 0 {
@@ -97,7 +97,7 @@ fn allowed() -> io::Result<Vec<usize>> {
     }
 }
 
-/// Reads a list of the kernel's, such as `0-3,8`.
+/// Parses a list in the kernel's format, such as `0-3,8`.
 fn parse(text: &str) -> Vec<usize> {
     let ranges = text.trim().split(',').filter_map(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -1,4 +1,4 @@
-//! What happens around the load: buckets are readied before it and swept after it.
+//! Prepares buckets before the load and cleans them up after it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,14 +16,14 @@ use crate::run::output::{Output, OutputSink};
 use crate::transport::retries::Retries;
 use crate::trial::Trial;
 
-/// Buckets worked on at once.
+/// How many buckets are processed at a time.
 const AT_ONCE: u32 = 16;
-/// How often retries are looked for, to be told of.
+/// How often to check for retries to report.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Buckets in a row that a clean-up could not even look at before it gives up.
+/// A clean-up gives up after this many consecutive buckets that it could not even inspect.
 const ERRORS_MAX: u32 = 2 * AT_ONCE;
 
-/// What became of a dataset's buckets.
+/// The state of a dataset's buckets after a job on them.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
     pub(crate) created: Vec<String>,
@@ -35,9 +35,9 @@ pub(crate) struct Buckets {
     pub(crate) objects_swept_again: u64,
 }
 
-/// Makes and marks the buckets of a dataset, or refuses those that are not ours. All are looked at
-/// before any is made, and those that are not there are reported in between, so that a journal knows
-/// of every bucket that may be there.
+/// Creates and marks the buckets of a dataset, or refuses those that are not ours. Inspects all of
+/// them before it creates any, and emits the absent ones in between, so that the caller's journal
+/// names every bucket that may exist later.
 pub(crate) fn ready_buckets<D: Driver>(
     driver: &Arc<D>,
     trial: &Trial,
@@ -52,12 +52,12 @@ pub(crate) fn ready_buckets<D: Driver>(
     {
         stop.store(true, Ordering::Relaxed);
     }
-    // The first host of several readies the places for all of them.
+    // The first of several hosts prepares the places for all.
     if trial.portion().index > 0 || !makes {
         return Ok(Buckets::default());
     }
-    // Buckets that the load makes are looked for alone: no other is claimed, and one that it cannot
-    // make is an outcome of the load.
+    // Where the load itself makes buckets, only look for the absent ones: none is claimed, and a
+    // bucket that cannot be made is an outcome of the load.
     let job = if makes_as_load { Job::FindAbsent } else { Job::Look };
     let looked = on_buckets(driver, trial, stop, job, names(trial), sink)?.well()?;
     let mut intended = looked.absent.clone();
@@ -74,7 +74,7 @@ pub(crate) fn ready_buckets<D: Driver>(
     if readied.error.is_some() {
         readied.unmade.extend(readied.to_do.drain(..).map(|(_, name)| name));
         readied.unmade.retain(|name| intended.contains(name));
-        // The sink's answer does not matter: the error ends the trial in any case.
+        // The sink's answer is ignored: the error ends the trial in any case.
         let _ = sink(Output::Unmade(&readied.unmade));
     }
     let readied = readied.well()?.buckets;
@@ -82,7 +82,8 @@ pub(crate) fn ready_buckets<D: Driver>(
     Ok(Buckets { foreign, ..readied })
 }
 
-/// Deletes what is left of a dataset in the buckets that carry our mark, and those buckets.
+/// Deletes the remaining objects of a dataset from the buckets that carry our mark, then those
+/// buckets.
 pub(crate) fn sweep_buckets<D: Driver>(
     driver: &Arc<D>,
     trial: &Trial,
@@ -120,27 +121,28 @@ type Named = (u64, String);
 #[derive(Debug, Clone, Copy)]
 enum Job {
     Look,
-    /// Find those that are not there, whatever comes of others; claim none.
+    /// Find the absent ones and claim none; others may be in any state.
     FindAbsent,
     Ready,
     Sweep,
 }
 
-/// Buckets to do a job on, and what came of those that it is done on.
+/// The buckets to process, and the results so far.
 #[derive(Debug, Default)]
 struct Work {
     to_do: VecDeque<Named>,
     absent: Vec<Named>,
     unseen: Vec<Named>,
     buckets: Buckets,
-    /// Those that the target has refused to make. After any other failure it may make one later.
+    /// Buckets that the target refused to create. After any other failure, it may still create the
+    /// bucket later.
     unmade: Vec<String>,
     error: Option<Error>,
-    /// Sweeps that failed since one has not.
+    /// Consecutive sweeps that failed.
     errors: u32,
 }
 
-/// Does a job on buckets, and tells of requests that are retried meanwhile.
+/// Runs a job on buckets and reports retries meanwhile.
 fn on_buckets<D: Driver>(
     driver: &Arc<D>,
     trial: &Trial,
@@ -152,7 +154,8 @@ fn on_buckets<D: Driver>(
     telling_of_retries(trial, stop, sink, || work_on_buckets(driver, trial, stop, job, to_do))
 }
 
-/// Runs what may wait for a target on a thread of its own, and tells of requests that are retried.
+/// Runs a function that may wait for the target on a separate thread, and reports retries
+/// meanwhile.
 pub(crate) fn telling_of_retries<T: Send>(
     trial: &Trial,
     stop: &AtomicBool,
@@ -178,17 +181,17 @@ pub(crate) fn telling_of_retries<T: Send>(
     })
 }
 
-/// How many retries the sink has been told of.
+/// Reports retries to the sink; holds how many have been reported.
 #[derive(Debug)]
 pub(crate) struct RetryNews(u64);
 
 impl RetryNews {
-    /// Begins with those that were made before.
+    /// Starts after the retries that were already made.
     pub(crate) fn after(retries: &Retries) -> Self {
         Self(retries.made().total())
     }
 
-    /// Tells of the latest retry if there were any since the last time.
+    /// Reports the latest retry if there were any since the last report.
     pub(crate) fn tell(&mut self, retries: &Retries, stop: &AtomicBool, sink: &mut OutputSink<'_>) {
         let made = retries.made();
         if made.total() > self.0 {
@@ -253,7 +256,7 @@ fn work_on_buckets<D: Driver>(
 }
 
 impl Work {
-    /// Returns what was found, or the error that ended it.
+    /// Returns the work, or the error that ended it.
     fn well(mut self) -> Result<Self, Error> {
         self.error.take().map_or(Ok(self), Err)
     }
@@ -288,7 +291,7 @@ impl Work {
         }
     }
 
-    /// One bucket that cannot be swept does not keep the others from it.
+    /// Records a sweep. A bucket that cannot be swept does not stop the others.
     fn note_sweep(&mut self, bucket: String, swept: Result<Swept, Error>) {
         match swept {
             Ok(swept) => {
@@ -310,7 +313,7 @@ impl Work {
                     && self.buckets.absent.is_empty()
                     && self.buckets.foreign.is_empty()
                     && self.buckets.left.iter().all(|left| left.kind == LeftKind::Error);
-                // Nothing can be swept at all: that is an error of the target.
+                // Nothing can be swept at all, which is an error of the target.
                 if is_first && (self.to_do.is_empty() || self.errors >= ERRORS_MAX) {
                     self.error.get_or_insert(error);
                 } else if self.errors >= ERRORS_MAX {

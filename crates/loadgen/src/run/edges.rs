@@ -1,9 +1,11 @@
-//! Work at the edges of a measured window: what its rows count and the window did not take, and the reverse.
+//! Requests at the edges of a measured window: the difference between the counts of its rows and
+//! the work done within the window.
 //!
-//! A row counts whole requests. Where few, long requests fit into a window, those that its edges cut decide the rate:
-//! four clients whose requests take 3 s end 4, 8 or 12 of them within 5 s, and do 6.7. Under open load a request counts
-//! where it was due, so that its latency is kept; what the target answered in the window is another number as soon as
-//! a backlog lies before it or is left behind it.
+//! A row counts whole requests. Where few long requests fit into a window, the requests that its
+//! edges cut dominate the rate: four clients whose requests take 3 s complete 4, 8 or 12 of them
+//! within 5 s, but do the work of 6.7. Under open load, a request counts in the second where it was
+//! due, so that its latency is kept. The number of answers within the window differs from that as
+//! soon as a backlog exists at its start or its end.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +16,18 @@ use crate::outcome::Completion;
 use crate::recorder::Stage;
 use crate::run::window::Window;
 
-/// What has to be added to the counts of one operation's rows of the measured part, to have the work of its window.
+/// Corrections that turn the counts of one operation's measured rows into the work done in the
+/// window.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EdgeWork {
-    /// Good requests.
+    /// Successful requests.
     pub requests: f64,
-    /// Objects of good requests.
+    /// Objects of successful requests.
     pub objects: f64,
-    /// Payload bytes of good requests.
+    /// Payload bytes of successful requests.
     pub bytes: f64,
-    /// Requests that were answered with a failure.
+    /// Failed requests that got an answer.
     pub failed: f64,
 }
 
@@ -37,14 +40,14 @@ impl EdgeWork {
     }
 }
 
-/// The work at the edges of one iteration, by operation.
+/// The corrections of one iteration, by operation.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Edges(BTreeMap<&'static str, EdgeWork>);
 
 impl Edges {
-    /// Notes a request of which the window holds another share than its row counts.
+    /// Records a request if the window contains another share of it than its row counts.
     #[inline]
     pub(crate) fn note(
         &mut self,
@@ -78,7 +81,8 @@ impl Edges {
         completion: &Completion,
     ) {
         let (sent_ns, ended_ns) = (completion.sent_ns, completion.ended_ns);
-        // Under closed load a request counts by the share of its time inside; an open load counts answers.
+        // Under closed load, a request counts by the share of its time in the window; under open
+        // load, answers count.
         let share = is_answered_inside.map_or_else(
             || window.measured_ns(sent_ns, ended_ns) as f64 / (ended_ns - sent_ns).max(1) as f64,
             |is_inside| f64::from(u8::from(is_inside)),
@@ -94,7 +98,7 @@ impl Edges {
         }
     }
 
-    /// Adds the edges of another thread.
+    /// Adds the corrections of another thread.
     pub(crate) fn absorb(&mut self, other: &Self) {
         for (operation, edge) in &other.0 {
             self.0.entry(operation).or_default().add(edge);
@@ -128,7 +132,8 @@ mod tests {
         }
     }
 
-    /// Returns the requests of the window, by rows and edges, of clients each of whose requests takes 3 s.
+    /// Returns the requests in the window by rows and corrections, for clients whose requests take
+    /// 3 s each.
     fn work(is_open: bool, requests: &[(Stage, u64, u64)]) -> f64 {
         let window = window();
         let mut edges = Edges::default();
@@ -147,7 +152,7 @@ mod tests {
         let (warm_up, measure) = (Stage::WarmUp, Stage::Measure);
         let requests = [(warm_up, 0, 3), (measure, 3, 6), (measure, 6, 9)];
         assert!((work(false, &requests) - 5.0 / 3.0).abs() < 1e-9);
-        // One that lasts beyond both ends, and one that ends before it begins.
+        // The first request extends beyond both ends; the second ends before the window begins.
         assert!((work(false, &[(warm_up, 0, 10), (warm_up, 0, 1)]) - 0.5).abs() < 1e-9);
         assert!((work(false, &[(measure, 2, 6)]) - 1.0).abs() < 1e-9);
     }
@@ -155,7 +160,8 @@ mod tests {
     #[test]
     fn an_open_load_counts_answers_of_its_window() {
         let (warm_up, measure) = (Stage::WarmUp, Stage::Measure);
-        // Due in the warm-up and answered inside; due inside and answered behind; whole inside; whole before.
+        // Due in the warm-up and answered inside; due inside and answered after; entirely inside;
+        // entirely before.
         let requests = [(warm_up, 1, 3), (measure, 6, 9), (measure, 3, 5), (warm_up, 0, 1)];
         assert!((work(true, &requests) - 2.0).abs() < 1e-9);
     }

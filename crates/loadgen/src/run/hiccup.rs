@@ -1,8 +1,8 @@
-//! The jitter channel: what this host does to a thread that only wants to sleep for a moment.
+//! Measures the jitter of this host: how late a thread wakes that only sleeps.
 //!
-//! One thread sleeps wherever the kernel lets it; when it wakes late, every core was busy or the
-//! whole client stood still. Beside it one thread on each core sleeps much longer, for a core may
-//! stand still alone.
+//! One thread sleeps on any core; if it wakes late, every core was busy or the whole client stood
+//! still. In addition, one thread on each core sleeps much longer, because a single core may stall
+//! alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,50 +17,52 @@ use crate::clock::monotonic_ns;
 use crate::recorder::batch;
 use crate::recorder::histogram;
 
-/// Waking costs 5 to 70 microseconds of processor time: 1000 times a second, as jHiccup does it, took
-/// 6 % of a core on a virtual machine. With the watchers of cores, 200 a second are spent.
+/// A wake-up costs 5 to 70 microseconds of CPU time: at 1000 a second, as in jHiccup, that was 6 %
+/// of a core on a virtual machine. Together with the threads of the cores, 200 a second are spent
+/// here.
 const SLEEP: Duration = Duration::from_micros(6_250);
-/// The watchers of all cores together wake once in this time, one after another.
+/// One thread of a core wakes in each such period, in turn.
 const SLEEP_OF_CORES: Duration = Duration::from_millis(25);
-/// A core is looked at no less often than this, however many there are.
+/// The longest time between two checks of a core, however many cores there are.
 const CORE_SLEEP_MAX: Duration = Duration::from_millis(500);
 
-/// A sleep that ends so late was a stall: a fair scheduler lets a thread that has just slept wait for
-/// a slice or two of others, some milliseconds each.
+/// A sleep that ends this late counts as a stall. A fair scheduler makes a thread that has just
+/// slept wait for one or two slices of other threads, some milliseconds each.
 const STALL_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How long one second of a trial lacked a core, or the whole client.
+/// For how much of each second a core, or the whole client, stood still.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stalls {
-    /// The core; `None` for a thread that might have run on any.
+    /// The core; `None` for the thread that may run on any core.
     pub core: Option<usize>,
-    /// Seconds since the trial's start in which a sleep ended late, and for how long.
+    /// Seconds since the trial's start in which a sleep ended late, and nanoseconds of the delay in
+    /// each.
     pub seconds: Vec<(u64, u64)>,
 }
 
-/// What the threads saw; times are nanoseconds.
+/// Measured wake-up delays and stalls; times are nanoseconds.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Jitter {
-    /// By how much the thread that may run anywhere woke late: a histogram in base64.
+    /// Wake-up delay of the thread that may run on any core: a histogram in base64.
     pub hiccup: Option<String>,
-    /// The seconds that stood still.
+    /// Stalls of each core and of the whole client.
     pub stalls: Vec<Stalls>,
     /// How many cores had a thread of their own.
     pub cores_watched: usize,
 }
 
-/// Threads that sleep a moment at a time and record by how much they woke late. What they see, every
-/// latency of the trial may have in it (after jHiccup, Tene 2012).
+/// Threads that sleep briefly and record how late they woke. Every latency of the trial may include
+/// such delays (method of jHiccup, Tene 2012).
 #[derive(Debug)]
 pub(crate) struct Hiccup {
     stop: Arc<AtomicBool>,
     watchers: Vec<JoinHandle<Seen>>,
 }
 
-/// What one watcher saw.
+/// The observations of one thread.
 #[derive(Debug)]
 struct Seen {
     core: Option<usize>,
@@ -93,7 +95,7 @@ impl Hiccup {
         Self { stop, watchers }
     }
 
-    /// Ends the threads and returns what they saw.
+    /// Ends the threads and returns their observations.
     pub(crate) fn stop(mut self) -> Jitter {
         self.tell_to_stop();
         let seen: Vec<Seen> =
@@ -130,7 +132,7 @@ fn watch(
     start_ns: u64,
     stop: &AtomicBool,
 ) -> Seen {
-    // SAFETY: takes numbers only, and concerns only this thread.
+    // SAFETY: takes numbers only, and affects this thread only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
     if let Some(core) = core {
         stay_on(core);
@@ -170,7 +172,7 @@ impl Seen {
 
 /// Returns the cores that this process may use.
 fn allowed_cores() -> Vec<usize> {
-    // SAFETY: a set of cores is plain bits, for which nothing is allowed; the kernel writes into it.
+    // SAFETY: all zeroes is a valid set of CPUs, which is plain bits; the kernel writes into it.
     let (result, set) = unsafe {
         let mut set = std::mem::zeroed::<libc::cpu_set_t>();
         (libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set), set)
@@ -178,13 +180,13 @@ fn allowed_cores() -> Vec<usize> {
     if result != 0 {
         return Vec::new();
     }
-    // SAFETY: reads bits of the set that is ours, within its size.
+    // SAFETY: reads bits within the size of a set that we own.
     (0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect()
 }
 
 fn stay_on(core: usize) {
-    // SAFETY: the set is ours, the core is within its size, and only this thread is concerned. Where
-    // the kernel refuses, the core was taken from us meanwhile: the thread then watches any.
+    // SAFETY: we own the set, the core is within its size, and only this thread is affected. If the
+    // kernel refuses, the core is no longer allowed to us, and the thread watches any core.
     unsafe {
         let mut set = std::mem::zeroed::<libc::cpu_set_t>();
         libc::CPU_SET(core, &mut set);

@@ -1,19 +1,19 @@
-//! A load that is ready and waits for a time to start at, and that ends when its controller has gone.
+//! Holds a load that is ready until its start time, and ends a load whose controller is gone.
 //!
-//! Hosts that load a target together start at one time. Each gets it on its own clock, when all
-//! are ready.
+//! Hosts that load a target together start at the same time. Each gets that time on its own clock,
+//! once all are ready.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::{monotonic_ns, unix_ns};
 
-/// So long before the start the thread that waits for it stays awake: sleeps end late.
+/// The waiting thread stays awake for this long before the start, because sleeps end late.
 const AWAKE_NS: u64 = 1_500_000;
-/// How often the load looks whether the time is known, or the controller has gone.
+/// How often to check whether the start time is known or the controller is gone.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What a controller tells a trial while it runs. All times are 0 while they are unknown.
+/// What a controller sets while a trial runs. Times are 0 while they are unknown.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
     is_wanted: AtomicBool,
@@ -25,7 +25,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Has the load wait until its start is set.
+    /// Makes the load wait until its start is set.
     pub(crate) fn want(&self) {
         self.is_wanted.store(true, Ordering::Release);
     }
@@ -34,14 +34,14 @@ impl Hold {
         self.is_wanted.load(Ordering::Acquire)
     }
 
-    /// Tells whether everything is ready for the load.
+    /// Returns whether everything is ready for the load.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_ready.load(Ordering::Acquire)
     }
 
-    /// Tells when to start, by this host's clock since 1970. One that has passed is now.
+    /// Sets the start, by this host's clock since 1970. A start in the past means now.
     pub(crate) fn start(&self, at_unix_ns: u64) {
-        // Kept on the monotonic clock from here on: the other may be set.
+        // From here on, the monotonic clock is used, because the other may be set.
         let (now_unix_ns, now_ns) = (unix_ns(), monotonic_ns());
         let start_ns = (now_ns + at_unix_ns.saturating_sub(now_unix_ns))
             .saturating_sub(now_unix_ns.saturating_sub(at_unix_ns));
@@ -49,13 +49,14 @@ impl Hold {
         self.start_ns.store(start_ns.max(1), Ordering::Release);
     }
 
-    /// Returns the start that was given, on the monotonic clock and since 1970.
+    /// Returns the start that was set: on the monotonic clock, and since 1970.
     pub(crate) fn started(&self) -> Option<(u64, u64)> {
         let start_ns = self.start_ns.load(Ordering::Acquire);
         (start_ns != 0).then(|| (start_ns, self.start_unix_ns.load(Ordering::Relaxed)))
     }
 
-    /// Lets the load go on for so long from now; 0 is for ever. What has run out stays so.
+    /// Lets the load go on for this long from now; 0 means without limit. An expired lease cannot
+    /// be renewed.
     pub(crate) fn lease(&self, lease_ns: u64) {
         if self.lease_run_out().is_some() {
             return;
@@ -65,14 +66,14 @@ impl Hold {
         self.lease_end_ns.store(end_ns, Ordering::Release);
     }
 
-    /// Returns the lease that has run out, if it has.
+    /// Returns the length of the lease if it has expired.
     pub(crate) fn lease_run_out(&self) -> Option<Duration> {
         let end_ns = self.lease_end_ns.load(Ordering::Acquire);
         (end_ns != 0 && monotonic_ns() >= end_ns)
             .then(|| Duration::from_nanos(self.lease_ns.load(Ordering::Relaxed)))
     }
 
-    /// Says that everything is ready, and returns at the start, or when the trial is stopped.
+    /// Signals that everything is ready, and returns at the start or when the trial is stopped.
     pub(crate) fn await_start(&self, stop: &AtomicBool) {
         self.is_ready.store(true, Ordering::Release);
         while !stop.load(Ordering::Relaxed) {
@@ -85,7 +86,7 @@ impl Hold {
                 return;
             }
             if left_ns > AWAKE_NS {
-                // Several sleeps, for a stop may come between.
+                // Sleeps in several steps, because a stop may come between.
                 let sleep = Duration::from_nanos(left_ns - AWAKE_NS);
                 std::thread::sleep(sleep.min(10 * LOOK));
             } else {
@@ -145,7 +146,7 @@ mod tests {
         let hold = Hold::default();
         hold.lease(1);
         std::thread::sleep(Duration::from_millis(1));
-        // A process that stood still hears of its renewal before its load looks at the lease.
+        // A process that was suspended may receive its renewal before its load checks the lease.
         hold.lease(3_600_000_000_000);
         assert_eq!(hold.lease_run_out(), Some(Duration::from_nanos(1)));
     }

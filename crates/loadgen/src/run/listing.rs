@@ -15,17 +15,17 @@ use crate::object_list::Lister;
 use crate::transport::retries::Retries;
 use crate::trial::Trial;
 
-/// Batches that wait until they are taken.
+/// How many batches may wait for the consumer.
 const BATCHES_WAITING: usize = 2;
-/// How often the taker is asked whether the listing goes on, at least.
+/// The longest time between two calls of the consumer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Lists the objects of a trial's only place whose keys begin with the dataset's prefix, up to so many,
-/// and gives them to `take` in batches. `take` is also called without one while the store is slow;
-/// where it returns false, the listing ends. Returns whether there were more objects.
+/// Lists the objects of a trial's only place whose keys begin with the dataset's prefix, up to a
+/// maximum, and passes them to `take` in batches. While the store is slow, it calls `take` with an
+/// empty batch; if `take` returns false, the listing ends. Returns whether there were more objects.
 ///
 /// # Errors
-/// The target is not as it must be, or its listing cannot be read.
+/// The target is not in the required state, or its listing cannot be read.
 pub fn list_objects(
     trial: &Trial,
     objects_max: u64,
@@ -67,7 +67,7 @@ fn with_driver<D: Driver>(
                 break;
             }
         }
-        // What waits to hand over a batch must not wait for ever.
+        // Drops the receiver, so that a thread that waits to send a batch does not wait for ever.
         drop(listed);
         match worker.join() {
             Ok(is_cut) => is_cut,
@@ -96,7 +96,7 @@ fn on_a_thread<D: Driver>(trial: &Trial, lister: Lister) -> Result<bool, Error> 
     };
     let ended = crate::reactor::run_to_end(&reactor, &stop, job)
         .map_err(|source| Error::Host { what: "wait for events", source })?;
-    // Who stopped it knows that nothing came of it.
+    // The caller that stopped the listing knows that it is incomplete.
     ended.unwrap_or(Ok(false))
 }
 
@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// Lists a tree of files; returns keys with sizes in their order, and whether there are more.
+    /// Lists a directory tree; returns keys with sizes in order, and whether there are more.
     fn listed(prefix: &str, objects_max: u64) -> (Vec<(String, i64)>, bool) {
         let name = format!("loadstone-list-{}-{objects_max}-{}", std::process::id(), prefix.len());
         let root = std::env::temp_dir().join(name);

@@ -1,4 +1,4 @@
-//! How things stand while a trial runs.
+//! The live state of a running trial.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,38 +12,38 @@ use crate::trial::Trial;
 /// What the live view shows.
 #[derive(Debug, Clone, Serialize)]
 pub struct Live {
-    /// Since the trial's start.
+    /// Nanoseconds since the trial's start.
     pub elapsed_ns: u64,
-    /// From 1.
+    /// Current iteration, from 1.
     pub iteration: u32,
-    /// How many there will be.
+    /// Total number of iterations.
     pub iterations: u32,
     /// The stage of the last complete second.
     pub stage: &'static str,
-    /// Requests ended so far.
+    /// Requests completed so far.
     pub requests: u64,
-    /// Of these, failed.
+    /// Failed requests so far.
     pub failed: u64,
-    /// Of these, asked for objects whose own put had failed.
+    /// Requests so far for objects whose own put had failed.
     pub unwritten: u64,
-    /// Likewise those whose condition did not hold, for another write had come first.
+    /// Requests so far whose condition did not hold because another write came first.
     pub lost_races: u64,
-    /// Payload bytes of good requests so far.
+    /// Payload bytes of successful requests so far.
     pub bytes: u64,
-    /// Requests that ended, a second: of the last complete second, or of as many as its requests
-    /// took. Large objects end in bursts, and a burst is no rate.
+    /// Completed requests per second: over the last complete second, or over a longer time where
+    /// requests take longer. Large objects complete in bursts, and a burst is not a rate.
     pub requests_last_s: u64,
-    /// Payload bytes a second, likewise.
+    /// Payload bytes per second, over the same time.
     pub bytes_last_s: u64,
     /// Median latency in the last complete second.
     pub p50_ns: u64,
     /// 99th percentile in the last complete second.
     pub p99_ns: u64,
-    /// Done share of the trial, where it is known.
+    /// Completed share of the trial, if it is known.
     pub progress: Option<f64>,
 }
 
-/// Adds up complete seconds.
+/// Sums complete seconds.
 #[derive(Debug)]
 pub(crate) struct Progress {
     start_ns: u64,
@@ -57,14 +57,14 @@ pub(crate) struct Progress {
     pub(crate) unwritten: u64,
     pub(crate) lost_races: u64,
     pub(crate) bytes: u64,
-    /// Wrong bytes that came back, by kind.
+    /// Reads with wrong content, by outcome.
     pub(crate) mismatches: BTreeMap<String, u64>,
-    /// Seconds in which requests ended: their numbers, requests and payload bytes.
+    /// Seconds in which requests completed: number of the second, requests, payload bytes.
     seconds: VecDeque<(u64, u64, u64)>,
     last: Histogram<u64>,
 }
 
-/// Rates of the live view are over as many seconds at most.
+/// The longest time, in seconds, over which a live rate is computed.
 const SECONDS_MAX: u64 = 600;
 
 impl Progress {
@@ -101,8 +101,8 @@ impl Progress {
         }
     }
 
-    /// Adds a second. One that is cut short counts, but says nothing of rates and times where there
-    /// is a whole one.
+    /// Adds a second. A partial second adds to the counts, but not to rates and latencies if there
+    /// is a complete one.
     pub(crate) fn count(&mut self, second: u64, rows: &Second, is_cut: bool) {
         let (mut requests, mut bytes) = (0, 0);
         let is_shown = !is_cut || self.seconds.is_empty();
@@ -141,7 +141,7 @@ impl Progress {
         }
     }
 
-    /// Returns requests and payload bytes a second.
+    /// Returns requests and payload bytes per second.
     fn rates(&self) -> (u64, u64) {
         let Some((last, ..)) = self.seconds.back() else { return (0, 0) };
         let took_s = (self.last.mean() / 1e9).ceil() as u64;
@@ -158,7 +158,7 @@ impl Progress {
         };
         let by_count = share(self.requests, self.requests_planned);
         let by_time = share(elapsed_ns, self.duration_planned_ns);
-        // Whichever end is nearer will be the end.
+        // The trial ends at whichever limit it reaches first.
         let progress = match (by_count, by_time) {
             (Some(count), Some(time)) => Some(count.max(time)),
             (count, time) => count.or(time),
@@ -247,7 +247,7 @@ mod tests {
             (found.requests, found.requests_last_s, found.bytes_last_s),
             (2099, 1000, 1000 * MIB)
         );
-        // There is nothing else to show of a trial that is over within a second.
+        // A trial that ends within a second has no other rate to show.
         assert_eq!(live(all().take(300), Some(0)).requests_last_s, 300);
     }
 }

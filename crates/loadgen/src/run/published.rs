@@ -1,5 +1,5 @@
-//! The published schemas of what stands on disk, `docs/reference/{trial,record}.schema.json`: made
-//! from the types that the load generator reads and writes.
+//! Checks the published schemas of files, `docs/reference/{trial,record}.schema.json`, against the
+//! types that the load generator reads and writes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,26 +11,26 @@ use serde::Serialize;
 use crate::run::Summary;
 use crate::trial::Trial;
 
-/// What one trial left behind: `trials/NNNN.json` of a run folder.
+/// The record of one trial: `trials/NNNN.json` of a run folder.
 #[derive(Serialize, JsonSchema)]
 struct Record {
-    /// Version of the record.
+    /// Version of the record format.
     record_format: u32,
-    /// The document that was carried out.
+    /// The trial document that was executed.
     trial: Trial,
-    /// What the load generator tells of it. An interrupted trial may have an empty one.
+    /// The load generator's summary. It may be empty if the trial was interrupted.
     summary: Observed,
-    /// What the runner noted: `INTERRUPTED`, `STOPPED` or `STOPPED_ON_LOSS`.
+    /// Labels of the runner: `INTERRUPTED`, `STOPPED` or `STOPPED_ON_LOSS`.
     labels: Vec<String>,
     /// Probes that could not be read, each with the reason.
     absent_probes: BTreeMap<String, String>,
-    /// What was seen of the target `before` and `after` the load.
+    /// State of the target `before` and `after` the load.
     target_state: BTreeMap<String, serde_json::Value>,
     /// Size and digest of each of the trial's tables, by its name in the run folder.
     files: BTreeMap<String, Digest>,
 }
 
-/// The summary of the load generator, and what its caller saw beside it.
+/// The load generator's summary, and observations of its caller.
 #[derive(Serialize, JsonSchema)]
 struct Observed {
     #[serde(flatten)]
@@ -38,104 +38,106 @@ struct Observed {
     /// Whether the target is served by the host that made the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     target_on_own_host: Option<bool>,
-    /// What was looked at on the host that made the load, before that, and at the target from there.
+    /// State of the host that made the load, and of the target as seen from there, before the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     host_state: Option<HostState>,
-    /// Whether it was stopped because a client host was lost, and not by failed requests.
+    /// Whether the trial was stopped because a client host was lost, not because of failed
+    /// requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped_on_loss: Option<bool>,
-    /// What each client host did, where several made the load together.
+    /// The part of each client host, where several made the load together.
     #[serde(skip_serializing_if = "Option::is_none")]
     hosts: Option<Vec<LoadHost>>,
 }
 
-/// What one client host did of a trial, and how it ended.
+/// The part of one client host in a trial, and how it ended.
 #[derive(Serialize, JsonSchema)]
 struct LoadHost {
-    /// Its name, which its rows of intervals carry as their agent.
+    /// Name of the host; its rows of intervals have it as their agent.
     name: String,
-    /// `finished`, `lost`, or `idle` where it had no client or no request.
+    /// `finished`, `lost`, or `idle` if it had no client or no request.
     state: String,
-    /// Why it was lost.
+    /// Why the host was lost.
     reason: Option<String>,
-    /// Its own clients.
+    /// Number of clients on this host.
     clients: Option<u32>,
-    /// Requests of all stages; of a lost host those that it had told of.
+    /// Requests of all stages; for a lost host, those that it had reported.
     requests: u64,
-    /// Those of them that failed.
+    /// Failed requests of all stages.
     failed: u64,
-    /// Payload that good requests moved.
+    /// Payload bytes of successful requests.
     bytes: u64,
-    /// As in the summary, of its own load alone: what its own counters are judged by.
+    /// Connections that this host opened for its own load.
     #[serde(skip_serializing_if = "Option::is_none")]
     connections_opened: Option<u64>,
-    /// Likewise.
+    /// Bytes that this host sent for its own load, headers included.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_sent: Option<u64>,
-    /// Likewise.
+    /// Bytes that this host received for its own load, headers included.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_received: Option<u64>,
-    /// Likewise.
+    /// CPU time of each load thread of this host, without what it spent awake.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_cpu_ns: Option<Vec<u64>>,
-    /// Likewise.
+    /// CPU time that each load thread of this host spent awake until a request was due.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_awake_ns: Option<Vec<u64>>,
-    /// Likewise.
+    /// How long each load thread of this host was ready to run and had no core.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_run_delay_ns: Option<Vec<Option<u64>>>,
-    /// Likewise.
+    /// One error message of this host for each kind of failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_examples: Option<BTreeMap<String, String>>,
-    /// Whether the target is served by this very host.
+    /// Whether this host serves the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     target_on_own_host: Option<bool>,
-    /// What was looked at on this host before the load.
+    /// State of this host before the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     host_state: Option<HostState>,
-    /// When it was found lost, from the common start.
+    /// When the host was found lost, in nanoseconds from the common start.
     lost_ns: Option<u64>,
-    /// By how much its load began after the common start, on its own clock.
+    /// Longest delay between the common start and the start of its load, on its own clock.
     start_error_ns_max: Option<u64>,
-    /// Its clock less the controller's.
+    /// Its clock minus the controller's.
     clock_offset_ns: Option<i64>,
-    /// The most by which that offset may be wrong.
+    /// Maximum error of that offset.
     clock_bound_ns: Option<u64>,
-    /// The shortest way there and back.
+    /// Shortest round trip between the controller and the host.
     round_trip_ns: Option<u64>,
-    /// By how much its clock was set during the trial; the load's own times do not follow that.
+    /// By how much its clock was set during the trial. Times of the load are on a monotonic clock,
+    /// which does not follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_step_ns: Option<i64>,
 }
 
-/// What earlier trials had left on a host before a load, and for how long it waited to settle.
+/// What earlier trials left on a host before a load, and how long the load waited for it to settle.
 #[derive(Serialize, JsonSchema)]
 struct HostState {
     /// How long the load was held back.
     waited_ns: u64,
-    /// Each quantity that was looked at.
+    /// Each quantity that was checked.
     residues: Vec<Residue>,
 }
 
-/// How much an earlier trial had left of one quantity.
+/// What earlier trials left of one quantity.
 #[derive(Serialize, JsonSchema)]
 struct Residue {
     /// `ports_resting`, `connections_closing`, `dirty_bytes` or `target_disk_requests`.
     quantity: String,
-    /// When it was first looked at.
+    /// Value before the wait.
     before_wait: f64,
-    /// When the load began.
+    /// Value when the load began.
     before_load: f64,
-    /// Up to how much counts as settled.
+    /// Largest value that counts as settled.
     settled_max: f64,
 }
 
-/// Which content a file had when it was written.
+/// Size and digest of a file when it was written.
 #[derive(Serialize, JsonSchema)]
 struct Digest {
-    /// Its size.
+    /// Size of the file.
     bytes: u64,
-    /// The SHA-256 of its content, in hex.
+    /// SHA-256 of the content, in hex.
     sha256: String,
 }
 

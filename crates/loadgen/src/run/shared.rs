@@ -1,4 +1,4 @@
-//! What all load threads of a trial share: the stop, the tickets, the windows, the failures.
+//! State that all load threads of a trial share: stop flag, tickets, windows and failures.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,26 +22,26 @@ use crate::trial::{Load, Order, Trial};
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IterationTimes {
-    /// From 1.
+    /// Number of the iteration, from 1.
     pub iteration: u32,
-    /// When its load began.
+    /// Start of its load.
     pub start_ns: u64,
-    /// When its measured part began.
+    /// Start of its measured part.
     pub measure_start_ns: u64,
-    /// When its measured part ended: at the planned time, or with the last counted request.
+    /// End of its measured part: the planned time, or the end of the last counted request.
     pub measure_end_ns: u64,
-    /// When the first client found nothing more to do: from then on fewer than the clients asked
-    /// for were at work. `None` under open load, whose clients take turns ahead of time.
+    /// When the first client ran out of requests; from then on, fewer clients than configured were
+    /// at work. `None` under open load, whose clients take turns ahead of time.
     pub first_done_ns: Option<u64>,
-    /// When the last request had ended.
+    /// When the last request ended.
     pub end_ns: u64,
-    /// The integral of the requests in flight over the measured part. Whatever stage a request
-    /// counts in, its overlap with that part is in here: so Little's law can be checked.
+    /// Integral of the requests in flight over the measured part. It includes the overlap of
+    /// requests that count in another stage, so Little's law can be checked.
     pub in_flight_ns: u64,
-    /// When the first request had ended.
+    /// When the first request ended.
     pub first_answer_ns: Option<u64>,
-    /// What has to be added to the rows of the measured part to have the work of its time, by
-    /// operation: see [`Edges`].
+    /// Corrections that turn the rows of the measured part into the work done in its time, by
+    /// operation. See [`Edges`].
     pub edges: Edges,
 }
 
@@ -53,11 +53,11 @@ pub(crate) struct EndedEarly {
     pub(crate) is_from_outside: bool,
 }
 
-/// By what the calls of a host are put into a history that several hosts share.
+/// How the calls of one host fit into a history that several hosts share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HistoryClock {
     pub(crate) since_1970_ns: i64,
-    /// From where on its clients are numbered, in turn over its threads.
+    /// Number of its first client; clients are numbered in turn over its threads.
     pub(crate) first_client: u32,
     pub(crate) threads: u32,
 }
@@ -73,25 +73,26 @@ impl HistoryClock {
     }
 }
 
-/// The state that threads share. Only the tickets and the stop are touched for every request.
+/// State that threads share. Each request touches only the tickets and the stop flag.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) tickets: [Tickets; 3],
-    /// When the count of the measured part was used up.
+    /// When the last counted ticket of the measured part was taken.
     pub(crate) measure_over_ns: AtomicU64,
-    /// When the first client of the iteration found nothing more to do.
+    /// When the first client of the iteration ran out of requests.
     pub(crate) first_done_ns: AtomicU64,
     pub(crate) is_clean_up: bool,
     pub(crate) is_open: bool,
-    /// Whether the source of requests says which answers are right: a script, or an audit.
+    /// Whether the source of requests knows the right answers: a script or an audit.
     pub(crate) is_judged: bool,
-    /// Whether each request is judged, or noted in a ledger or a history: one look for each request.
+    /// Whether requests are judged, or recorded in a ledger or a history. Lets the hot loop check
+    /// one flag.
     pub(crate) is_followed: bool,
-    /// What the target has acknowledged, where that is kept.
+    /// What the target has acknowledged, if the trial keeps a ledger.
     pub(crate) ledger: Option<Ledger>,
     pub(crate) buckets: u64,
-    /// How calls are put into the history, where one is kept.
+    /// How calls enter the history, if the trial keeps one.
     pub(crate) history: Option<HistoryClock>,
     pub(crate) first_operation: Operation,
     pub(crate) timeout_ns: u64,
@@ -103,11 +104,11 @@ pub(crate) struct Shared {
     /// Objects of the dataset whose put failed, in this trial or before it.
     pub(crate) unwritten: Unwritten,
     objects: u64,
-    /// How many of them are in this host's portion.
+    /// How many objects of the dataset are in this host's portion.
     own_objects: u64,
     /// Whether this trial is the first to put the dataset, one object after the other.
     is_first_in_order: bool,
-    /// Where threads meet between iterations.
+    /// Barrier between iterations.
     pub(crate) gate: Gate,
 }
 
@@ -115,8 +116,8 @@ impl Shared {
     pub(crate) fn new(trial: &Trial, stop: Arc<AtomicBool>, threads: usize) -> Self {
         let dataset = &trial.dataset;
         let requests_max = match (trial.stop.requests, trial.mix[0].operation) {
-            // What is left is found by listing, after the load: a delete by number would not ask
-            // whose place it is.
+            // A clean-up finds objects by listing, after the load: a delete by number would not
+            // check who owns the place.
             _ if trial.is_clean_up() => 0,
             // One ticket deletes many objects.
             (Some(objects), Operation::BulkDelete) => bulk_requests(
@@ -160,7 +161,8 @@ impl Shared {
             unwritten: Unwritten::after(&trial.ownership.unwritten),
             objects: dataset.objects,
             own_objects: portion.share(dataset.objects),
-            // A script writes objects several times; what prepares one, once each.
+            // A script writes objects several times; the trial that prepares for one writes each
+            // once.
             is_first_in_order: !trial.keeps_history
                 && (!trial.follows_script() || trial.phase == "prepare")
                 && dataset.version == 1
@@ -169,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// Readies the tickets of a new iteration; one thread does this for all.
+    /// Prepares the tickets of a new iteration; one thread calls this for all.
     pub(crate) fn begin_iteration(&self) {
         self.measure_over_ns.store(u64::MAX, Ordering::Relaxed);
         self.first_done_ns.store(u64::MAX, Ordering::Relaxed);
@@ -182,12 +184,12 @@ impl Shared {
         self.measure_over_ns.fetch_min(now_ns, Ordering::Relaxed);
     }
 
-    /// Stops all threads for a reason that the summary names.
+    /// Stops all threads, for a reason that the summary states.
     pub(crate) fn stop_because(&self, reason: String) {
         self.end_early(EndedEarly { reason, is_from_outside: false });
     }
 
-    /// Ends a load that has not been stopped yet, for a reason that lies outside of it.
+    /// Ends a load that has not been stopped yet, for a reason outside of the load.
     pub(crate) fn interrupt_because(&self, reason: impl FnOnce() -> String) {
         if !self.stop.load(Ordering::Relaxed) {
             self.end_early(EndedEarly { reason: reason(), is_from_outside: true });
@@ -220,8 +222,8 @@ impl Shared {
         }
     }
 
-    /// Notes an object whose put failed. Only what was never put may be said to be unwritten: that an
-    /// object is not there which had been put is a loss.
+    /// Records an object whose put failed. Only objects that were never put can be unwritten: an
+    /// object that is missing although it had been put is a loss.
     #[cold]
     pub(crate) fn note_unwritten(&self, index: u64, stage: Stage, iteration: u32) {
         let is_first_pass = self.tickets[stage as usize].drawn() <= self.own_objects;
@@ -238,7 +240,7 @@ impl Shared {
     }
 }
 
-/// A barrier that a stop opens, so that no thread waits for one that has given up.
+/// A barrier that a stop opens, so that no thread waits for another that has given up.
 #[derive(Debug)]
 pub(crate) struct Gate {
     threads: usize,

@@ -1,4 +1,4 @@
-//! What a trial leaves beside its intervals.
+//! The summary of a trial: its results beside the intervals.
 
 use std::collections::BTreeMap;
 
@@ -16,124 +16,124 @@ use crate::run::shared::IterationTimes;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// As planned.
+    /// The trial ended as planned.
     Finished,
-    /// It was ended from outside, or because nothing was heard from there any more.
+    /// The trial was ended from outside, or its lease expired.
     Interrupted,
     /// Too many requests failed.
     Stopped,
 }
 
-/// What a trial leaves beside its intervals. Observed, never concluded.
+/// The summary of a trial: observations, no conclusions. Times are in nanoseconds.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary {
-    /// How it ended.
+    /// How the trial ended.
     pub state: State,
-    /// Why it ended early, if it did and that is known.
+    /// Why the trial ended early, if it did and the reason is known.
     pub reason: Option<String>,
-    /// When its load began, since 1970.
+    /// Start of the load, since 1970.
     pub started_unix_ns: u64,
-    /// The same on the host's monotonic clock.
+    /// Start of the load on the host's monotonic clock.
     pub started_monotonic_ns: u64,
-    /// By how much the load began after the given start, where there was one.
+    /// Delay between the given start and the start of the load, if a start was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_error_ns: Option<u64>,
-    /// When it ended, since 1970.
+    /// End of the load, since 1970.
     pub ended_unix_ns: u64,
-    /// When each iteration began, was measured and ended; from the start of the trial.
+    /// Times of each iteration, from the start of the trial.
     pub iterations: Vec<IterationTimes>,
-    /// All requests of all stages.
+    /// Requests of all stages.
     pub requests: u64,
-    /// Those of them that failed.
+    /// Failed requests of all stages.
     pub failed: u64,
-    /// Those of them that asked for an object that was not there because its own put had failed;
-    /// they are not among the failed ones.
+    /// Requests for objects that were absent because their own put had failed. They do not count as
+    /// failed.
     pub unwritten: u64,
-    /// Those of them whose condition did not hold, for another write had come first; they are not
-    /// among the failed ones either.
+    /// Requests whose condition did not hold because another write came first. They do not count as
+    /// failed.
     pub lost_races: u64,
-    /// Payload that good requests moved.
+    /// Payload bytes of successful requests.
     pub bytes: u64,
     /// Reads whose content was checked.
     pub verified_requests: u64,
-    /// Payload that was checked.
+    /// Payload bytes whose content was checked.
     pub verified_bytes: u64,
     /// Reads with wrong content, by outcome.
     pub mismatches: BTreeMap<String, u64>,
-    /// Connections that were opened.
+    /// Connections opened.
     pub connections_opened: u64,
-    /// Bytes sent, headers too.
+    /// Bytes sent, headers included.
     pub bytes_sent: u64,
-    /// Bytes received, headers too.
+    /// Bytes received, headers included.
     pub bytes_received: u64,
-    /// Requests that were sent again on a new connection, because the first was closed.
+    /// Requests that were sent again on a new connection because the first was closed.
     pub requests_repeated: u64,
-    /// Requests outside the measurement that were sent again after a temporary answer, by what came
-    /// back: of making buckets, of filling and of cleaning up.
+    /// Retries of requests outside the measurement (making buckets, filling, cleaning up), by the
+    /// temporary error that caused them.
     pub retries: BTreeMap<String, u64>,
-    /// How long those waited before they were sent again, all together.
+    /// Total pause before those retries.
     pub retries_paused_ns: u64,
-    /// How much of the dataset that is read was looked at in this host's page cache before the load,
-    /// where that can be seen.
+    /// How much of the data to be read was sampled in this host's page cache before the load, if
+    /// that is possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_sampled_bytes: Option<u64>,
-    /// How much of that was there.
+    /// How much of the sample was in the page cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_resident_bytes: Option<u64>,
-    /// Log-ins while load was on.
+    /// Log-ins during the load.
     #[serde(flatten)]
     pub log_ins: LogIns,
-    /// Load threads.
+    /// Number of load threads.
     pub cores: usize,
-    /// The most requests that could be in flight.
+    /// Maximum number of requests in flight.
     pub clients: u32,
-    /// Processor time of each load thread, without what it spent awake.
+    /// CPU time of each load thread, without the time it spent awake before due times.
     pub thread_cpu_ns: Vec<u64>,
-    /// Processor time that each load thread spent awake until a request was due.
+    /// CPU time that each load thread spent awake until a request was due.
     pub thread_awake_ns: Vec<u64>,
     /// How long each load thread was ready to run and had no core.
     pub thread_run_delay_ns: Vec<Option<u64>>,
-    /// How punctual the host was.
+    /// Wake-up delays and stalls of the host.
     #[serde(flatten)]
     pub jitter: Jitter,
     /// The clock that times were read from.
     pub clock: ClockFacts,
-    /// What the driver used, and what the host refused it, by name.
+    /// Features that the driver used, and those that the host refused, by name.
     pub features: BTreeMap<String, String>,
-    /// Requests of the client that made the fewest.
+    /// Requests of the client with the fewest requests.
     pub clients_requests_min: u64,
-    /// Requests of the client that made the most.
+    /// Requests of the client with the most requests.
     pub clients_requests_max: u64,
-    /// The sum of the squares of what each client did of them: with their sum it tells how fairly
-    /// the target served the clients.
+    /// Sum of the squares of each client's requests. With their sum, it tells how fairly the target
+    /// served the clients.
     pub clients_requests_squares: f64,
-    /// One message for each kind of failure.
+    /// One error message for each kind of failure.
     pub error_examples: BTreeMap<String, String>,
-    /// Numbers of objects, each range from its first to before its end, that are not there because
-    /// their put failed, in this trial or before it.
+    /// Objects that are absent because their put failed, in this trial or before it: ranges of
+    /// numbers, from the first to before the end.
     pub objects_unwritten: Vec<(u64, u64)>,
-    /// Puts that failed beside those: of objects that may have been put before, or too many to
-    /// remember.
+    /// Failed puts that are not in those ranges: of objects that may have been put before, or too
+    /// many to remember.
     pub puts_failed_more: u64,
-    /// Places that the trial made.
+    /// Places that the trial created.
     pub buckets_created: Vec<String>,
-    /// Places without a mark of loadstone that it used all the same.
+    /// Places without a loadstone mark that the trial used nevertheless.
     pub buckets_foreign: Vec<String>,
-    /// Places that a clean-up removed.
+    /// Places that a clean-up deleted.
     pub buckets_deleted: Vec<String>,
-    /// Places that a clean-up did not find.
+    /// Places that a clean-up found absent.
     pub buckets_absent: Vec<String>,
     /// Places that a clean-up left.
     pub buckets_left: Vec<String>,
-    /// The same, each with the reason.
+    /// Places that a clean-up left, each with the reason.
     pub places_left: Vec<Left>,
     /// Objects that a clean-up found and deleted.
     pub objects_swept: u64,
-    /// Those of them that were listed after all had been deleted once, and perhaps counted twice: a
-    /// listing that is behind shows what is gone.
+    /// Swept objects that were listed again after all had been deleted once. They may be counted
+    /// twice, because a delayed listing shows objects that are already deleted.
     pub objects_swept_again: u64,
-    /// What an audit found.
+    /// Results of an audit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditSummary>,
 }

@@ -1,4 +1,5 @@
-//! A script that several hosts run: each tells when its part of a turn has ended, and waits for all.
+//! Turns of a script that several hosts run: each host reports the end of its part and waits for
+//! all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,19 +8,19 @@ use super::output::{Begin, Begins, Output, OutputSink};
 use crate::script::{Script, Turn};
 use crate::trial::Trial;
 
-/// How often it is looked whether a turn has ended or begins.
+/// How often to check whether a turn has ended or begins.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What a trial tells of its turns, and hears.
+/// Reports ended turns, and begins turns that the controller announces.
 pub(crate) struct Turns<'a> {
     script: Arc<Script>,
     begins: &'a Begins,
-    /// The turn whose end is told next; none after the last that others wait for.
+    /// The turn whose end is reported next; `None` after the last turn that others wait for.
     untold: Option<Turn>,
 }
 
 impl<'a> Turns<'a> {
-    /// Returns nothing where one host runs all of a script, or where there is none.
+    /// Returns `None` if there is no script or one host runs all of it.
     pub(crate) fn of(trial: &Trial, begins: &'a Begins) -> Option<Self> {
         let script = trial.open_script.as_ref().filter(|script| script.rows.is_some())?;
         (trial.portion().of > 1).then(|| Self {
@@ -29,8 +30,8 @@ impl<'a> Turns<'a> {
         })
     }
 
-    /// Tells that this host's part of a turn has ended, and begins what the controller told of. Returns
-    /// whether the trial goes on.
+    /// Reports that this host's part of a turn has ended, and begins turns that the controller
+    /// announced. Returns whether the trial goes on.
     pub(crate) fn look(&mut self, sink: &mut OutputSink<'_>) -> bool {
         while let Some(begin) = self.take() {
             self.begin(&begin);
@@ -38,7 +39,8 @@ impl<'a> Turns<'a> {
         let Some(turn) = self.untold.filter(|turn| self.script.progress.has_ended(*turn)) else {
             return true;
         };
-        // One turn's end is told after the other's begin, which says what comes next.
+        // The end of one turn is reported only after the begin of the previous one, which says what
+        // comes next.
         self.untold = None;
         sink(Output::TurnEnded(turn.number(), self.script.progress.take_untold().as_deref()))
     }
@@ -59,7 +61,7 @@ impl<'a> Turns<'a> {
         self.untold = Some(turn).filter(|turn| *turn != Turn::Last);
     }
 
-    /// Sleeps for so long at most, and not past what is to be told or begun.
+    /// Sleeps for at most this long, and not beyond the next event to report or begin.
     pub(crate) fn sleep(&self, most: Duration) {
         let has_news = || {
             self.untold.is_some_and(|turn| self.script.progress.has_ended(turn))

@@ -1,5 +1,5 @@
-//! Objects of the dataset that are not there because their own put failed: a later request for one
-//! finds nothing, and that is no failure of its own.
+//! Objects of the dataset that are absent because their own put failed. A later request for such an
+//! object finds nothing, which is not a failure of that request.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::chance::mix64;
 
-/// Ranges of numbers that are remembered; what fails beyond them is only counted.
+/// Maximum number of ranges to remember; failures beyond them are only counted.
 const RANGES_MAX: usize = 1 << 14;
-/// Words of the filter that good puts look into: 128 KiB, once a put has failed.
+/// Words of the filter that successful puts check, once a put has failed: 128 KiB.
 const FILTER_WORDS: usize = 1 << 14;
 
-/// The objects whose put failed and that no later put wrote. All threads of a trial share it;
-/// while no put has failed, it costs a request nothing.
+/// Objects whose put failed and that no later put wrote. All threads of a trial share it. It costs
+/// a request nothing while no put has failed.
 #[derive(Debug, Default)]
 pub(crate) struct Unwritten {
     filter: OnceLock<Box<[AtomicU64]>>,
@@ -22,7 +22,7 @@ pub(crate) struct Unwritten {
 }
 
 impl Unwritten {
-    /// Begins with what earlier trials left unwritten.
+    /// Starts with the objects that earlier trials left unwritten.
     pub(crate) fn after(ranges: &[(u64, u64)]) -> Self {
         let found = Self::default();
         for &(first, end) in ranges {
@@ -31,7 +31,7 @@ impl Unwritten {
         found
     }
 
-    /// Notes an object whose put failed; if it may have been put before, the put is only counted.
+    /// Records an object whose put failed. If it may have been put before, the put is only counted.
     #[cold]
     pub(crate) fn note(&self, index: u64, is_first_put: bool) {
         let is_remembered = self.contains(index) || (is_first_put && self.insert(index, index + 1));
@@ -40,7 +40,7 @@ impl Unwritten {
         }
     }
 
-    /// Notes an object that was put.
+    /// Records a successful put of an object.
     #[inline]
     pub(crate) fn fill(&self, index: u64) {
         if let Some(filter) = self.filter.get()
@@ -55,14 +55,14 @@ impl Unwritten {
             && self.ranges.lock().expect("the lock is not poisoned").contains(index)
     }
 
-    /// Returns the numbers, each range from its first to before its end.
+    /// Returns ranges of numbers, each from its first to before its end.
     pub(crate) fn ranges(&self) -> Vec<(u64, u64)> {
         let ranges = self.ranges.lock().expect("the lock is not poisoned");
         ranges.0.iter().map(|(first, end)| (*first, *end)).collect()
     }
 
-    /// Returns how many puts failed beside those: of objects that may have been put before, or too
-    /// many to remember.
+    /// Returns how many failed puts are not in the ranges: of objects that may have been put
+    /// before, or too many to remember.
     pub(crate) fn more(&self) -> u64 {
         self.more.load(Ordering::Relaxed)
     }
@@ -71,7 +71,8 @@ impl Unwritten {
         let filter = self.filter.get_or_init(|| {
             std::iter::repeat_with(AtomicU64::default).take(FILTER_WORDS).collect()
         });
-        // Before the range: who sees the range has seen the bits.
+        // The bits are set before the range, so that a thread that sees the range also sees the
+        // bits.
         if end.saturating_sub(first) < FILTER_WORDS as u64 * 64 {
             for index in first..end {
                 let (word, bit) = place(index);
@@ -94,7 +95,7 @@ fn place(index: u64) -> (usize, u64) {
     (mixed as usize % FILTER_WORDS, 1 << (mixed >> 58))
 }
 
-/// Ranges that neither overlap nor touch: first → before which end.
+/// Ranges that neither overlap nor touch: first → end (exclusive).
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
@@ -103,7 +104,7 @@ impl Ranges {
         self.0.range(..=index).next_back().is_some_and(|(_, end)| index < *end)
     }
 
-    /// Adds a range; false if it is one too many.
+    /// Adds a range; returns false if that exceeds the limit.
     fn insert(&mut self, mut first: u64, mut end: u64) -> bool {
         while let Some((&before, &until)) = self.0.range(..=end).next_back() {
             if until < first {

@@ -3,12 +3,12 @@
 use crate::recorder::Stage;
 use crate::trial::Trial;
 
-/// When the stages of an iteration begin and end.
+/// The start and end of each stage of an iteration.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Window {
     pub(crate) start_ns: u64,
     pub(crate) measure_start_ns: u64,
-    /// The planned end; `u64::MAX` where only a count ends the measured part.
+    /// Planned end; `u64::MAX` if only a count ends the measured part.
     pub(crate) measure_end_ns: u64,
     pub(crate) cool_down_ns: u64,
     /// Whether a count may end the measured part.
@@ -28,7 +28,7 @@ impl Window {
         }
     }
 
-    /// Returns when the last request may start.
+    /// Returns the latest time at which a request may start.
     #[inline]
     pub(crate) fn load_end_ns(&self, measure_over_ns: u64) -> u64 {
         self.measure_end_ns.min(measure_over_ns).saturating_add(self.cool_down_ns)
@@ -48,15 +48,15 @@ impl Window {
         }
     }
 
-    /// Returns how much of a stretch of time lies in the measured part.
+    /// Returns how much of a period lies in the measured part.
     #[inline]
     pub(crate) fn measured_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns.min(self.measure_end_ns).saturating_sub(from_ns.max(self.measure_start_ns))
     }
 
-    /// Returns the stage in which a request counts. Under open load that is the one in which it
-    /// was due: a late answer must not drop out of the measured part. Under closed load it is the
-    /// one in which it ended: throughput counts completions of a window.
+    /// Returns the stage in which a request counts. Under open load, that is the stage in which it
+    /// was due: a late answer must not drop out of the measured part. Under closed load, it is the
+    /// stage in which it ended: throughput counts completions in a window.
     #[inline]
     pub(crate) fn stage_of(&self, due: Stage, ended_ns: u64, is_open: bool) -> Stage {
         match due {

@@ -1,4 +1,4 @@
-//! The hot loop: what each client of a load thread does, over and over.
+//! The hot loop: what each client of a load thread repeats.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,12 +18,12 @@ use crate::run::shared::{HistoryClock, Shared};
 use crate::run::window::Window;
 use crate::schedule::Schedule;
 
-/// So many requests that were never sent are counted each by itself; that takes some 50 ms.
+/// Up to this many unsent requests are counted one by one, which takes some 50 ms.
 const NOT_SENT_SINGLY: f64 = 1_048_576.0;
-/// Of more than that, the times are known to this part of what was left of the load.
+/// Beyond that, their due times are rounded to this fraction of the remaining load.
 const NOT_SENT_SLICES: u32 = 10_000;
 
-/// A request that a client has taken, when, and when it is due.
+/// A request that a client has taken, when it took it, and when it is due.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     request: Request,
@@ -32,7 +32,7 @@ struct Taken {
     stage: Stage,
 }
 
-/// What the clients of one thread share. It lives as long as the thread.
+/// State that the clients of one thread share. It lives as long as the thread.
 pub(crate) struct Worker<C> {
     reactor: Rc<Reactor>,
     shared: Arc<Shared>,
@@ -42,34 +42,35 @@ pub(crate) struct Worker<C> {
     stage: Cell<Option<Stage>>,
     iteration: Cell<u32>,
     window: Cell<Window>,
-    /// When the client that has just found nothing to do asks again.
+    /// When the client that has just found nothing to do should ask again.
     ask_again_ns: Cell<Option<u64>>,
     clients: RefCell<Vec<Option<C>>>,
     /// Totals of the thread, for the summary.
     pub(crate) tally: RefCell<Tally>,
 }
 
-/// What one thread's clients did, all together.
+/// Totals over the clients of one thread.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tally {
     pub(crate) verified_requests: u64,
     pub(crate) verified_bytes: u64,
     pub(crate) measured_requests: u64,
     pub(crate) last_measured_ns: u64,
-    /// As [`IterationTimes::in_flight_ns`](crate::run::IterationTimes), of this iteration.
+    /// [`IterationTimes::in_flight_ns`](crate::run::IterationTimes) of this iteration.
     pub(crate) in_flight_ns: u64,
-    /// Likewise.
+    /// Corrections for requests at the window's edges, of this iteration.
     pub(crate) edges: Edges,
-    /// When the first request of this iteration had ended.
+    /// When the first request of this iteration ended.
     pub(crate) first_answer_ns: Option<u64>,
     pub(crate) client_requests: Vec<u64>,
     pub(crate) traffic: Traffic,
 }
 
-/// The hot loop, whole. Open and closed loads differ in the schedule alone.
+/// The whole hot loop. Open and closed loads differ in the schedule only.
 ///
-/// What it holds across an `await` is there for each client, and there may be many thousands. It takes the client
-/// itself: an argument would be kept beside the variable.
+/// Variables that live across an `await` exist once for each client, and there may be many
+/// thousands. The loop takes the client from the worker, because an argument would be stored in
+/// addition to the variable.
 async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize) {
     let Some(mut client) = worker.take_client(slot) else { return };
     let mut requests = 0;
@@ -116,7 +117,7 @@ impl<C: Client> Worker<C> {
         })
     }
 
-    /// Puts every client to work on an iteration and returns when all have ended.
+    /// Puts every client to work on an iteration, and returns when all have ended.
     pub(crate) fn run_iteration(
         self: &Rc<Self>,
         iteration: u32,
@@ -131,7 +132,7 @@ impl<C: Client> Worker<C> {
         for slot in 0..slots {
             let client = client_loop(Rc::clone(self), slot);
             if self.shared.is_judged {
-                // Reports say of actions what of them is the client's.
+                // Reports split each action into client time and target time.
                 self.reactor.spawn(cryptography::counted(Box::pin(client)));
             } else {
                 self.reactor.spawn(client);
@@ -145,12 +146,12 @@ impl<C: Client> Worker<C> {
         self.clients.borrow_mut()[slot].take()
     }
 
-    /// Counts seconds from a start that was not known when the worker was made.
+    /// Sets the start from which seconds count, if it was unknown when the worker was created.
     pub(crate) fn start_at(&self, trial_start_ns: u64) {
         self.recorder.borrow_mut().start_at(trial_start_ns);
     }
 
-    /// Ends the thread's record.
+    /// Ends the record of this thread.
     pub(crate) fn finish(&self) -> Tally {
         for client in self.clients.borrow().iter().flatten() {
             self.tally.borrow_mut().traffic.add(client.traffic());
@@ -193,7 +194,7 @@ impl<C: Client> Worker<C> {
                 }
                 Next::Over => {}
             }
-            // Only the measured part has an end by count; what comes after it is cool-down.
+            // Only the measured part can end by count; what follows is cool-down.
             self.shared.end_measure(now_ns);
             if window.cool_down_ns == 0 {
                 break;
@@ -203,8 +204,8 @@ impl<C: Client> Worker<C> {
         None
     }
 
-    /// Returns when the count of the measured part was used up, as this thread must see it: while
-    /// it holds tickets that no other thread can take, it is not.
+    /// Returns when the last ticket of the measured part was taken, as this thread must see it: not
+    /// yet, while the thread holds tickets that no other thread can take.
     #[inline]
     fn measure_over_ns(&self, source: &Source) -> u64 {
         let is_holding = self.stage.get() == Some(Stage::Measure) && source.is_holding_tickets();
@@ -262,8 +263,8 @@ impl<C: Client> Worker<C> {
         }
     }
 
-    /// Corrects an outcome by the script, or by an audit. An action that ends with this request is counted beside its
-    /// requests, in the stage in which its last one counts.
+    /// Corrects an outcome by the script or an audit. An action that ends with this request is
+    /// counted in addition to its requests, in the stage in which the last one counts.
     #[inline(never)]
     fn judge(&self, slot: usize, taken: &Taken, completion: &mut Completion, version: u64) {
         let began_ns = taken.due_ns.max(taken.at_ns);
@@ -281,14 +282,16 @@ impl<C: Client> Worker<C> {
         self.recorder.borrow_mut().record_action(key, intended, &ended.whole, ended.spent);
     }
 
-    /// Judges a request, and notes it in the ledger and in the history, as far as the trial asks for that.
+    /// Judges a request and records it in the ledger and in the history, as far as the trial
+    /// requires.
     #[inline(never)]
     fn follow(&self, slot: usize, taken: &Taken, completion: &mut Completion, client: &C) {
         let answered = *completion;
         if self.shared.is_judged {
             self.judge(slot, taken, completion, client.version());
         }
-        // Before the recorder: no second may be handed over without what it acknowledged.
+        // The ledger comes before the recorder: no second may be handed over without the requests
+        // that it acknowledged.
         if let Some(ledger) = &self.shared.ledger {
             taken.request.note_in(ledger, self.shared.buckets, completion.outcome);
         }
@@ -320,7 +323,7 @@ impl<C: Client> Worker<C> {
         });
     }
 
-    /// Says what it means that an object is not there.
+    /// Decides the outcome of a request for an absent object.
     #[cold]
     fn of_absent(&self, taken: &Taken, outcome: Outcome) -> Outcome {
         let request = &taken.request;
@@ -337,10 +340,10 @@ impl<C: Client> Worker<C> {
         }
     }
 
-    /// Counts what was due when an open load ended and no client had sent yet: those requests
-    /// have waited at least until now, and leaving them out would flatter the target.
+    /// Counts the requests that were due when an open load ended and that no client had sent. They
+    /// have waited at least until now; leaving them out would make the target look better.
     ///
-    /// A rate that no host could send leaves more of them than can be counted one by one.
+    /// At a rate that no host could send, there are too many of them to count one by one.
     fn record_not_sent(&self, schedule: &mut Schedule, now_ns: u64, load_end_ns: u64) {
         if schedule.expected_until(load_end_ns) > NOT_SENT_SINGLY {
             for (due_ns, count) in schedule.take_slices(load_end_ns, NOT_SENT_SLICES) {
@@ -376,7 +379,8 @@ impl<C: Client> Worker<C> {
     }
 }
 
-/// Returns what the hot loop holds for each client of a driver, in bytes: its state, and the client itself.
+/// Returns the bytes that the hot loop holds for each client of a driver: its state, and the client
+/// itself.
 #[cfg(test)]
 pub(crate) fn loop_bytes<C: Client>() -> usize {
     fn bytes_of<C, F: Future>(_: impl FnOnce(Rc<Worker<C>>, usize) -> F) -> usize {

@@ -1,4 +1,4 @@
-//! An Arrow file that is mapped into memory: its batches refer to the mapping.
+//! A memory-mapped Arrow file. Its batches refer to the mapping.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -16,16 +16,16 @@ use loadstone_wire::digest::sha256;
 use super::Hashed;
 use crate::error::Error;
 
-/// What ends an Arrow file: the footer's length and the magic.
+/// Trailer of an Arrow file: the footer's length and the magic.
 const TRAILER_BYTES: usize = 10;
 
-/// A file's bytes, as long as they are referred to.
+/// A file's bytes, mapped while they are referenced.
 struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the mapping is private and only read; it belongs to no thread.
+// SAFETY: the mapping is private and read-only, and not bound to a thread.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -37,7 +37,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Opens a file, compares its SHA-256, and returns its schema and its batches.
+/// Opens a file, checks its SHA-256, and returns its schema and batches.
 pub(super) fn open(file: Hashed<'_>) -> Result<(Schema, Vec<RecordBatch>), Error> {
     let shown = file.path.display();
     let wrong = |reason: String| Error::Trial(vec![format!("script \"{shown}\": {reason}")]);
@@ -56,7 +56,7 @@ fn map(file: Hashed<'_>) -> std::io::Result<Buffer> {
         return Ok(Buffer::from(Vec::<u8>::new()));
     }
     let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE);
-    // SAFETY: a new mapping of a file that is open; where it is put is the kernel's affair.
+    // SAFETY: a new mapping of an open file, at an address that the kernel chooses.
     let start = unsafe {
         libc::mmap(std::ptr::null_mut(), bytes, protection, flags, opened.as_raw_fd(), 0)
     };
@@ -65,8 +65,9 @@ fn map(file: Hashed<'_>) -> std::io::Result<Buffer> {
     }
     let start = NonNull::new(start.cast::<u8>()).ok_or(std::io::ErrorKind::OutOfMemory)?;
     let mapping = Arc::new(Mapping { start, bytes });
-    // SAFETY: so many bytes are mapped there until the mapping is dropped, which the buffer holds.
-    // Who cut the file short meanwhile would end the process: it lies in the run's own folder.
+    // SAFETY: this many bytes are mapped until the mapping, which the buffer owns, is dropped. If
+    // another program truncated the file meanwhile, the process would end: the file is in the run's
+    // own folder.
     Ok(unsafe { Buffer::from_custom_allocation(start, bytes, mapping) })
 }
 

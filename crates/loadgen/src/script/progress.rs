@@ -1,7 +1,8 @@
-//! How far a script is, over all load threads of this host: whose turn it is, and what is in doubt.
+//! Progress of a script over all load threads of this host: the current turn, and the subjects in
+//! doubt.
 //!
-//! Where several hosts run a script, each counts its own sessions only. That a turn begins is told to
-//! it, with what the others have in doubt.
+//! If several hosts run a script, each counts only its own sessions. The controller announces the
+//! begin of a turn, together with what the other hosts have in doubt.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -11,12 +12,12 @@ use super::{Rows, Subjects};
 use crate::operation::Operation;
 use crate::portion::Portion;
 
-/// Subjects in doubt that are remembered, at most; of more than these nothing is expected any more.
+/// Maximum number of subjects in doubt to remember; above it, every subject is in doubt.
 const DOUBTED_MAX: usize = 1 << 20;
-/// Subjects in doubt that other hosts are told of one by one, at most.
+/// Maximum number of subjects in doubt to report to other hosts by name.
 const TOLD_MAX: usize = 1 << 18;
 
-/// Which sessions run: those that make users, then all others, then audits.
+/// Which sessions run: first those that create users, then all others, then audits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Turn {
     First,
@@ -35,24 +36,24 @@ impl Turn {
     }
 }
 
-/// What all load threads share of a script.
+/// State of a script that all load threads share.
 #[derive(Debug)]
 pub(crate) struct Progress {
     portion: Portion,
-    /// This host's sessions of the first kind that have not ended, and of those between first and last.
+    /// How many of this host's sessions have not ended: of the first turn, and of the middle turn.
     first_left: AtomicU32,
     middle_left: AtomicU32,
-    /// The number of the turn that has begun on all hosts; of no use where there is one.
+    /// Number of the turn that has begun on all hosts; unused with a single host.
     begun: AtomicU8,
     doubted: Mutex<Doubted>,
     doubts: AtomicUsize,
 }
 
-/// Subjects whose state is unknown since a request that changes them failed.
+/// Subjects whose state is unknown because a request that changes them failed.
 #[derive(Debug, Default)]
 struct Doubted {
     all: HashSet<u32>,
-    /// Those of them that other hosts do not know of.
+    /// Subjects in doubt that other hosts do not know of.
     untold: HashSet<u32>,
 }
 
@@ -73,7 +74,7 @@ impl Progress {
         }
     }
 
-    /// Returns which of the script's sessions are this host's.
+    /// Returns which of the script's sessions belong to this host.
     pub(crate) fn portion(&self) -> Portion {
         self.portion
     }
@@ -82,7 +83,7 @@ impl Progress {
         self.first_left.load(Ordering::Acquire)
     }
 
-    /// Tells whether this host's sessions of a turn have ended.
+    /// Returns whether this host's sessions of a turn have ended.
     pub(crate) fn has_ended(&self, turn: Turn) -> bool {
         match turn {
             Turn::First => self.first_left() == 0,
@@ -91,7 +92,7 @@ impl Progress {
         }
     }
 
-    /// Tells whether the turn after one that this host takes part in has begun.
+    /// Returns whether the turn after one that this host takes part in has begun.
     pub(crate) fn may_follow(&self, turn: Turn) -> bool {
         if self.portion.of == 1 {
             return self.has_ended(turn);
@@ -99,7 +100,7 @@ impl Progress {
         u32::from(self.begun.load(Ordering::Acquire)) > turn.number()
     }
 
-    /// Lets a turn begin that all hosts wait for.
+    /// Begins a turn that all hosts wait for.
     pub(crate) fn begin(&self, turn: Turn) {
         self.begun.fetch_max(turn as u8, Ordering::Release);
     }
@@ -112,7 +113,8 @@ impl Progress {
         self.middle_left.fetch_sub(1, Ordering::Release);
     }
 
-    /// Notes that the state of an object is unknown, and with it the sets that it is in.
+    /// Records that the state of an object is unknown, and so the state of the sets that contain
+    /// it.
     #[cold]
     pub(crate) fn doubt(&self, subject: u32, subjects: &Subjects) {
         self.note(subject, subjects, self.portion.of > 1);
@@ -126,7 +128,8 @@ impl Progress {
                 self.doubts.store(usize::MAX, Ordering::Relaxed);
                 return;
             }
-            // What is in doubt already has its sets in doubt, and a file may name a set its own.
+            // The sets of a subject in doubt are already in doubt; this also ends a cycle in the
+            // file.
             next = if doubted.all.insert(one) { subjects.space(one) } else { None };
             if is_to_tell && doubted.untold.len() <= TOLD_MAX {
                 doubted.untold.insert(one);
@@ -135,7 +138,7 @@ impl Progress {
         self.doubts.fetch_max(doubted.all.len(), Ordering::Relaxed);
     }
 
-    /// Notes what other hosts have in doubt; nothing of it in particular is everything.
+    /// Records what other hosts have in doubt; `None` means all subjects.
     pub(crate) fn doubt_told(&self, told: Option<&[u32]>) {
         let mut doubted = self.doubted.lock().expect("no holder of this lock panics");
         let rest = DOUBTED_MAX.saturating_sub(doubted.all.len());
@@ -148,22 +151,23 @@ impl Progress {
         }
     }
 
-    /// Notes that what the sessions of lost hosts change in a turn may be changed or not.
+    /// Records that what the sessions of lost hosts change in a turn may or may not have been
+    /// changed.
     pub(crate) fn doubt_lost(&self, turn: Turn, lost: &[u32], rows: &Rows, subjects: &Subjects) {
         let is_lost = |session: &u32| lost.contains(&rows.host_of(*session, self.portion.of));
         for session in rows.sessions_of(turn).filter(is_lost) {
             for number in rows.of_session(session) {
                 let row = rows.row(number);
                 if matches!(row.operation, Operation::Put | Operation::Delete) {
-                    // Each host finds the same by itself.
+                    // Not reported: each host computes the same by itself.
                     self.note(row.subject, subjects, false);
                 }
             }
         }
     }
 
-    /// Returns what other hosts do not know to be in doubt, sorted; nothing when that is too much to
-    /// name.
+    /// Returns the subjects in doubt that other hosts do not know of, sorted; `None` if there are
+    /// too many to name.
     pub(crate) fn take_untold(&self) -> Option<Vec<u32>> {
         let mut doubted = self.doubted.lock().expect("no holder of this lock panics");
         if self.doubts.load(Ordering::Relaxed) == usize::MAX || doubted.untold.len() > TOLD_MAX {
@@ -174,7 +178,7 @@ impl Progress {
         Some(untold)
     }
 
-    /// Notes that an object is known again, as it was written; its sets are not.
+    /// Records that an object is known again, because it was written; its sets stay in doubt.
     #[inline]
     pub(crate) fn settle(&self, subject: u32) {
         let doubts = self.doubts.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The requests of a script, by their places in the order of the sessions.
+//! The requests of a script, by row number in session order.
 
 use std::ops::Range;
 
@@ -14,14 +14,14 @@ use crate::error::Error;
 use crate::operation::Operation;
 use crate::portion::Portion;
 
-/// What must come back.
+/// The expected answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// Nothing is known of the object.
+    /// The state of the object is unknown.
     Any,
-    /// The object, in the version that the row names.
+    /// The object exists in the version that the row names.
     There,
-    /// No such object.
+    /// The object does not exist.
     Absent,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Expected {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) action: u8,
-    /// Whether the action ends with it.
+    /// Whether it is the last request of its action.
     pub(crate) is_last: bool,
     pub(crate) operation: Operation,
     pub(crate) subject: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Row {
     pub(crate) expected: Expected,
     /// The set that a list must return.
     pub(crate) listing: Listing,
-    /// Since the script's begin.
+    /// Due time relative to the script's begin.
     pub(crate) due_ns: Option<u64>,
 }
 
@@ -47,12 +47,13 @@ pub(crate) struct Row {
 pub(crate) struct Rows {
     batches: Vec<Batch>,
     batch_rows: usize,
-    /// The row at which each session begins, and the end of the last.
+    /// First row of each session, and the end of the last session.
     starts: Vec<u64>,
-    /// The kinds of the actions.
+    /// Kinds of the actions.
     pub(crate) actions: Vec<ActionKind>,
     operations: Vec<Operation>,
-    /// Sessions that run before all others one by one, and those that run after all others.
+    /// Number of sessions that run one by one before all others, and of those that run after all
+    /// others.
     pub(crate) first_sessions: u32,
     pub(crate) last_sessions: u32,
 }
@@ -73,7 +74,7 @@ struct Batch {
 }
 
 impl Rows {
-    /// Opens a file of requests on so many subjects, which another file with this SHA-256 holds.
+    /// Opens a file of requests on this many subjects, which are in another file with this SHA-256.
     pub(super) fn open(
         hashed: Hashed<'_>,
         subjects_sha256: &str,
@@ -117,7 +118,8 @@ impl Rows {
         let mut row = 0;
         for batch in &batches {
             for session in batch.session.values() {
-                // Each session's first row; one that comes twice is not sorted.
+                // Each session's first row; a session that occurs twice means that rows are not
+                // sorted.
                 if *session as usize == starts.len() {
                     starts.push(row);
                 } else if *session as usize + 1 != starts.len() {
@@ -138,7 +140,7 @@ impl Rows {
         })
     }
 
-    /// Returns what would lead out of the tables, if anything does.
+    /// Returns the first reference that leads out of the tables, if any.
     fn mistake(&self, subjects: u64) -> Option<String> {
         let sessions = u64::from(self.sessions());
         if u64::from(self.first_sessions) + u64::from(self.last_sessions) > sessions {
@@ -181,12 +183,12 @@ impl Rows {
         }
     }
 
-    /// Returns which of so many hosts runs a session. The first runs all that make users.
+    /// Returns which of `hosts` hosts runs a session. The first host runs all that create users.
     pub(crate) fn host_of(&self, session: u32, hosts: u32) -> u32 {
         if session < self.first_sessions { 0 } else { session % hosts }
     }
 
-    /// Returns how many requests the sessions of one host have.
+    /// Returns the number of requests in the sessions of one host.
     pub(crate) fn requests_of(&self, portion: Portion) -> u64 {
         (0..self.sessions())
             .filter(|session| self.host_of(*session, portion.of) == portion.index)
@@ -228,7 +230,7 @@ fn max<T: Copy + Into<u64>>(values: &[T]) -> u64 {
     values.iter().map(|value| (*value).into()).max().unwrap_or(0)
 }
 
-/// Returns the kinds of actions; scripts of earlier builds have names alone.
+/// Returns the kinds of actions; scripts of earlier builds have names only.
 fn kinds(known: &Metadata) -> Option<Vec<ActionKind>> {
     let names: Vec<String> = serde_json::from_str(known.get("actions")?).ok()?;
     let others = |key: &str| -> Option<Vec<Option<String>>> {

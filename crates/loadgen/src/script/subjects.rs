@@ -11,34 +11,34 @@ use loadstone_wire::digest::sha256;
 use super::{Hashed, file};
 use crate::error::Error;
 
-/// No prefix that the script lists holds this subject.
+/// The subject lies under none of the script's listed prefixes.
 const NO_SPACE: u32 = u32::MAX;
 
-/// Whom a subject's key is wrapped for: its user, who is the one of its place.
+/// A subject's key is wrapped for its user, whose number is that of its place.
 const FOR_OWNER: u8 = 1;
 const FOR_INBOX: u8 = 2;
 
-/// Who can unwrap the key of an encrypted object. Users have numbers.
+/// Who can unwrap the key of an encrypted object. Users are numbered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reader {
-    /// Any client of the run: a key of the run's wraps it.
+    /// Any client of the run: the key is wrapped with a key of the run.
     #[default]
     Run,
-    /// The user who wrote it: a key of the user's own wraps it.
+    /// The user who wrote it: the key is wrapped with the user's own key.
     Owner(u32),
-    /// The user in whose inbox it is: it is wrapped by what the user has published.
+    /// The user whose inbox contains it: the key is wrapped with the user's public key.
     Inbox(u32),
 }
 
-/// The subjects by their numbers.
+/// The subjects, by number.
 #[derive(Debug)]
 pub(crate) struct Subjects {
     batches: Vec<Batch>,
     batch_rows: usize,
     count: u64,
-    /// What stands before every key.
+    /// Prefix of every key.
     prefix: String,
-    /// Their numbers in the order of their keys, made when a key is first looked for.
+    /// Subject numbers in the order of their keys, built when a key is first looked up.
     by_key: OnceLock<Vec<u32>>,
 }
 
@@ -84,7 +84,8 @@ impl Subjects {
         self.count
     }
 
-    /// Returns the key of a subject, without what stands before every key. Beyond the last it is empty.
+    /// Returns the key of a subject without the common prefix; empty for numbers beyond the last
+    /// subject.
     #[inline]
     pub(crate) fn key(&self, subject: u64) -> &str {
         let Some((batch, at)) = self.at(subject) else { return "" };
@@ -100,7 +101,7 @@ impl Subjects {
         self.at(subject).map_or(0, |(batch, at)| u64::from(batch.place.value(at)))
     }
 
-    /// Returns whom a subject is encrypted for, where objects are encrypted.
+    /// Returns for whom a subject is encrypted, if objects are encrypted.
     #[inline]
     pub(crate) fn reader(&self, subject: u64) -> Reader {
         let Some((batch, at)) = self.at(subject) else { return Reader::Run };
@@ -111,7 +112,7 @@ impl Subjects {
         }
     }
 
-    /// Returns how many users subjects are encrypted for: one more than the highest number.
+    /// Returns the number of users for whom subjects are encrypted: the highest number plus one.
     pub(crate) fn users(&self) -> u32 {
         let rows = self
             .batches
@@ -121,7 +122,7 @@ impl Subjects {
         users.map(|(place, _)| place.saturating_add(1)).max().unwrap_or(0)
     }
 
-    /// Returns the numbers of these users by their names.
+    /// Returns the numbers of these users, by name.
     pub(crate) fn named_users(&self) -> HashMap<String, u32> {
         let mut users = HashMap::new();
         for subject in 0..self.count {
@@ -135,7 +136,7 @@ impl Subjects {
         users
     }
 
-    /// Returns the longest listed prefix that a subject lies under.
+    /// Returns the longest listed prefix that contains a subject.
     pub(crate) fn space(&self, subject: u32) -> Option<u32> {
         let (batch, at) = self.at(u64::from(subject))?;
         Some(batch.space.value(at)).filter(|space| *space != NO_SPACE)
@@ -150,7 +151,7 @@ impl Subjects {
         Some((&self.batches[subject / self.batch_rows], subject % self.batch_rows))
     }
 
-    /// Returns the subjects that have a whole key, the prefix of all keys included.
+    /// Returns the subjects with this key, including the common prefix.
     pub(crate) fn with_key<'a>(&'a self, key: &'a str) -> impl Iterator<Item = u64> + 'a {
         let own = key.strip_prefix(&self.prefix);
         let sorted = self.by_key.get_or_init(|| {
@@ -184,45 +185,45 @@ impl Batch {
     }
 }
 
-/// A list of all keys under a prefix, and the set that must come back.
+/// A list of all keys under a prefix, and the expected set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listing {
     /// The subject that is the prefix.
     pub(crate) prefix: u32,
-    /// How many keys; `u32::MAX` where it is unknown.
+    /// Number of keys; `u32::MAX` if unknown.
     pub(crate) entries: u32,
-    /// The sum of the keys' hashes.
+    /// Sum of the keys' hashes.
     pub(crate) hash: u64,
 }
 
-/// What a set of keys is against the one that had to come back.
+/// How a set of keys compares with the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SetVerdict {
-    /// The expected set, as far as it is known.
+    /// It is the expected set, as far as that is known.
     Same,
     /// Keys are missing.
     Missing,
-    /// There are more.
+    /// There are additional keys.
     Extra,
-    /// Names are encrypted, and some do not open.
+    /// Names are encrypted, and some cannot be decrypted.
     Corrupt,
 }
 
-/// Checks the keys that a listing returns: their count, and the sum of their hashes.
+/// Checks the keys that a listing returns, by their number and the sum of their hashes.
 #[derive(Debug)]
 pub(crate) struct ListingCheck<'a> {
     prefix: &'a str,
     wanted: Listing,
-    /// No right answer has more keys.
+    /// Maximum number of keys in a right answer.
     most: u64,
     entries: u64,
     hash: u64,
-    /// Names that do not open.
+    /// Number of names that cannot be decrypted.
     unread: u64,
 }
 
 impl ListingCheck<'_> {
-    /// Counts a key, which is nothing where its name is encrypted and does not open.
+    /// Counts a key; `None` stands for an encrypted name that cannot be decrypted.
     pub(crate) fn add(&mut self, key: Option<&str>) {
         self.entries += 1;
         let Some(key) = key else {
@@ -256,7 +257,7 @@ impl ListingCheck<'_> {
         }
     }
 
-    /// Tells whether there are too many keys already: an endless listing has an end here.
+    /// Returns whether there are already too many keys, so that an endless listing ends.
     pub(crate) fn has_too_many(&self) -> bool {
         self.entries > self.most
     }
@@ -265,7 +266,7 @@ impl ListingCheck<'_> {
         u32::try_from(self.entries).unwrap_or(u32::MAX)
     }
 
-    /// Compares what came back with what had to.
+    /// Compares the listed set with the expected one.
     pub(crate) fn verdict(&self) -> SetVerdict {
         let wanted = &self.wanted;
         let entries = u64::from(wanted.entries);
@@ -277,7 +278,7 @@ impl ListingCheck<'_> {
         {
             SetVerdict::Same
         } else {
-            // As many as there should be, but others: some are missing.
+            // The number is right but the keys differ: some are missing.
             SetVerdict::Missing
         }
     }

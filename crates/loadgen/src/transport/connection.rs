@@ -1,4 +1,4 @@
-//! One keep-alive HTTP/1.1 connection: a request out, its answer in, and what can go wrong.
+//! One keep-alive HTTP/1.1 connection: sends requests, reads answers, and classifies failures.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -21,41 +21,41 @@ use crate::transport::{
     transfer::{Download, Upload},
 };
 
-/// The most of a request's line in an error.
+/// Maximum length of a request line in an error, in characters.
 const LINE_CHARACTERS: usize = 500;
 
-/// The longest pause before connecting again after a row of failures.
+/// Maximum pause before connecting again after consecutive failures.
 const PAUSE_NS_MAX: u64 = 250_000_000;
 
-/// A connection to one endpoint. It is made when it is needed, and again after every failure.
+/// A connection to one endpoint. It is opened when it is needed, and again after every failure.
 #[derive(Debug)]
 pub(crate) struct Connection {
     peer: Peer,
     reactor: Rc<Reactor>,
     buffers: Rc<Buffers>,
     is_per_request: bool,
-    /// Whether a write may be sent twice, if its method allows it.
+    /// Whether a write may be repeated, if its method allows that.
     repeats_writes: bool,
     judge: Judge,
     stream: Option<Stream>,
     parser: ResponseParser,
     refusal: Refusal,
     failure: Option<Failure>,
-    /// Connection attempts that failed one after another.
+    /// Number of consecutive failed connection attempts.
     refused: u32,
     traffic: Traffic,
-    /// The retries of the last request.
+    /// Retries of the last request.
     attempts: Attempts,
-    /// The version that the last checked read returned, or that the last condition named: a history has it.
+    /// Version that the last checked read returned or the last condition named, for a history.
     pub(crate) version: u64,
-    /// What the last handshake agreed on.
+    /// TLS version and cipher suite of the last handshake.
     tls: Option<(ProtocolVersion, CipherSuite)>,
 }
 
-/// Says what a refusal means: what a status tells is a matter of the protocol above HTTP.
+/// Maps a refusal to an outcome: the meaning of a status depends on the protocol above HTTP.
 pub(crate) type Judge = fn(u16, &Refusal) -> Outcome;
 
-/// What is sent: the request line and the headers, finished, and statuses that mean success.
+/// A request to send: complete request line and headers, and the statuses that mean success.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sending<'a> {
     pub(crate) method: Method,
@@ -66,22 +66,22 @@ pub(crate) struct Sending<'a> {
 }
 
 impl<'a> Sending<'a> {
-    /// Returns what is sent by a method that alone says whether it may be sent twice.
+    /// Returns a request whose method alone decides whether it may be sent twice.
     #[inline]
     pub(crate) fn new(method: Method, head: &'a [u8], expected: &'static [u16]) -> Self {
         Self { method, head, expected, is_idempotent: method.is_idempotent() }
     }
 }
 
-/// How one HTTP request went.
+/// Result of one HTTP request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reply {
-    /// `OK` when the status was among those expected and the whole answer came.
+    /// `OK` if the status was one of those expected and the whole answer arrived.
     pub(crate) outcome: Outcome,
-    /// Zero when no head came.
+    /// HTTP status; zero if no head arrived.
     pub(crate) status: u16,
     pub(crate) content_length: Option<u64>,
-    /// Bytes of the body, framing apart.
+    /// Length of the body without framing.
     pub(crate) body_bytes: u64,
     pub(crate) sent_ns: u64,
     pub(crate) first_byte_ns: u64,
@@ -122,29 +122,29 @@ impl Connection {
         }
     }
 
-    /// Sends no write twice: for a history, each of its writes is carried out once or never.
+    /// Disables repeated writes: a history requires that each write is executed at most once.
     pub(crate) fn repeat_reads_alone(&mut self) {
         self.repeats_writes = false;
     }
 
-    /// Returns whom it leads to.
+    /// Returns the address of the peer.
     pub(crate) fn peer(&self) -> SocketAddr {
         self.peer.address
     }
 
-    /// Tells whether the last request has left it open.
+    /// Returns whether the connection is still open after the last request.
     pub(crate) fn is_kept(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// Returns the version of TLS and the cipher that the last handshake agreed on.
+    /// Returns the TLS version and cipher suite of the last handshake.
     pub(crate) fn tls(&self) -> Option<(String, String)> {
         let (version, cipher) = self.tls?;
         let word = |text: Option<&str>| text.unwrap_or("unknown").to_owned();
         Some((word(version.as_str()), word(cipher.as_str())))
     }
 
-    /// Counts a request that was sent again for another reason than a stale connection.
+    /// Counts a request that was repeated for another reason than a stale connection.
     pub(crate) fn count_repeat(&mut self) {
         self.traffic.requests_repeated += 1;
     }
@@ -160,12 +160,12 @@ impl Connection {
 
     /// Sends a request and reads its answer.
     ///
-    /// A server may close a kept connection at the moment at which the next request is sent on
-    /// it. Then the request was not answered for no fault of the target's, and is sent once more
-    /// on a fresh connection, if sending it twice does no harm.
+    /// A server may close a kept connection just when the next request is sent on it. The target is
+    /// then not at fault, and the request is sent once more on a new connection, if it may be sent
+    /// twice.
     ///
-    /// After a temporary answer it is sent again where the reactor has retries: outside of the
-    /// measurement.
+    /// After a temporary error, the request is retried if the reactor has retries enabled, that is,
+    /// outside of the measurement.
     pub(crate) async fn request<U: Upload, D: Download>(
         &mut self,
         sending: Sending<'_>,
@@ -219,7 +219,7 @@ impl Connection {
         }
     }
 
-    /// Rests before a failed request is sent again; false when its answer is final.
+    /// Pauses before a failed request is retried; returns false if the answer is final.
     #[cold]
     async fn rest_before_retry(&mut self, sending: &Sending<'_>, reply: &Reply) -> bool {
         let Some(retries) = self.reactor.retries() else { return false };
@@ -249,12 +249,13 @@ impl Connection {
         !self.reactor.is_stopping()
     }
 
-    /// Tells whether an attempt of the last request before its last one may have been carried out.
+    /// Returns whether an attempt of the last request before the final one may have been executed.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.attempts.is_in_doubt
     }
 
-    /// Sends once. The flag in the result tells whether all was sent when the answer was over.
+    /// Sends once. The flag in the result tells whether the whole request was sent when the answer
+    /// ended.
     async fn attempt<U: Upload, D: Download>(
         &mut self,
         sending: &Sending<'_>,
@@ -280,8 +281,8 @@ impl Connection {
         (reading.received, result)
     }
 
-    /// Waits a little before trying again what has failed: a target that refuses connections
-    /// would else be asked as fast as this host can ask.
+    /// Pauses before the next attempt after a failure. Otherwise, a target that refuses connections
+    /// would be contacted as fast as this host can.
     #[cold]
     async fn pause(&mut self) {
         let pause_ns = (1_000_000 << self.refused.min(8)).min(PAUSE_NS_MAX);
@@ -289,7 +290,7 @@ impl Connection {
         self.reactor.sleep_until(due_ns).await;
     }
 
-    /// Tells whether there is a connection that can be used; drops one that has gone stale.
+    /// Returns whether there is a usable connection; drops a stale one.
     #[inline]
     fn is_open(&mut self) -> bool {
         match &mut self.stream {
@@ -322,8 +323,8 @@ impl Connection {
         }
     }
 
-    /// Closes the connection; the next request makes another. Needed where the future of a request
-    /// was dropped: the rest of its answer would be taken for that of the next.
+    /// Closes the connection; the next request opens another. Required if the future of a request
+    /// was dropped: the rest of its answer would be taken for the next one.
     pub(crate) fn close(&mut self) {
         self.traffic = self.traffic();
         self.stream = None;
@@ -340,7 +341,7 @@ impl Connection {
         reply
     }
 
-    /// Notes that an answer was whole, but not as it should be; returns what that makes of it.
+    /// Turns a complete but wrong answer into a failure; returns the outcome.
     #[cold]
     pub(crate) fn object_to(&mut self, failure: Failure) -> Outcome {
         let outcome = failure.outcome();
@@ -348,25 +349,25 @@ impl Connection {
         outcome
     }
 
-    /// Ends a request that began then with a failure, without having asked for more.
+    /// Fails a request that began at `began_ns`, without sending anything more.
     #[cold]
     pub(crate) fn refuse(&mut self, began_ns: u64, outcome: Outcome, text: String) -> Completion {
         let outcome = self.object_to(Failure::Told(outcome, text));
         Completion::plain(outcome, began_ns, 0, self.reactor.now_ns())
     }
 
-    /// Returns what the last failure was about, for people: what was asked of whom, what came
-    /// back, and a hint. `head` is the head that was sent.
+    /// Returns the last failure as text: the request and the peer, the answer, and a hint. `head`
+    /// is the head that was sent.
     pub(crate) fn last_error(&self, head: &[u8]) -> Option<String> {
         let failure = self.failure.as_ref()?;
-        // The first line alone: what follows holds signatures and tokens.
+        // Only the first line: the headers contain signatures and tokens.
         let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
         let line = String::from_utf8_lossy(line.strip_suffix(b" HTTP/1.1").unwrap_or(line));
-        // Where a listing goes on was the target's to say.
+        // The target chooses the token of a listing.
         let line = foreign_line(&line);
         let line = cut(&line, LINE_CHARACTERS);
         let mut text = format!("{line} at {}: {failure}", self.peer.address);
-        // What came with a status of success is data, and has no place in a message.
+        // The body of an answer with a success status is data, and must not appear in a message.
         if matches!(failure, Failure::Status(300..)) {
             self.refusal.describe(&mut text);
         }
@@ -374,18 +375,18 @@ impl Connection {
         if count > 0 {
             let note =
                 format!(" (sent {} times in {} s)", count + 1, paused_ns.div_ceil(1_000_000_000));
-            // A hint follows what it is about.
+            // Insert the note before the hint.
             text.insert_str(text.find(HINT).unwrap_or(text.len()), &note);
         }
         Some(text)
     }
 
-    /// Returns what came back when the last request failed by a status, and nothing otherwise.
+    /// Returns the answer if the last request failed because of its status.
     pub(crate) fn refusal(&self) -> Option<&Refusal> {
         matches!(self.failure, Some(Failure::Status(_))).then_some(&self.refusal)
     }
 
-    /// Returns the code of S3's error by which the last request failed, or nothing.
+    /// Returns the S3 error code of the last failed request; empty if there was none.
     pub(crate) fn refused_code(&self) -> String {
         self.refusal().map(Refusal::code).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What files and block devices share: aligned memory, and how the kernel is asked.
+//! Shared by drivers of files and block devices: aligned memory and system calls.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ffi::{CStr, CString};
@@ -16,25 +16,25 @@ use serde_json::{Map, Value};
 use crate::reactor::Reactor;
 use crate::settings::{self, Setting, SettingKind};
 
-/// What direct I/O asks of addresses, offsets and lengths on every device that we know of.
+/// Direct I/O requires addresses, offsets and lengths to be aligned to this, on every known device.
 pub(crate) const ALIGNMENT: usize = 4096;
 
-/// What names of files that are not whole yet begin with; the run comes next.
+/// Prefix of names of incomplete files; the run follows.
 pub(crate) const TEMPORARY: &str = ".loadstone-tmp-";
 
-/// The largest block of one `read` or `write`.
+/// Largest block of one `read` or `write`, in bytes.
 pub(crate) const BLOCK_BYTES_MAX: u64 = 256 << 20;
 
-/// Memory of this size and more is asked for in huge pages: the kernel then maps a direct I/O of
-/// 1 MiB in a few steps instead of 256.
+/// From this size on, buffers use huge pages: the kernel then maps a direct I/O of 1 MiB in a few
+/// steps instead of 256.
 const HUGE_FROM_BYTES: usize = 1 << 20;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// How space is given back: what lies there reads as zeroes, and the length stays.
+/// Flags that release space: the range reads as zeroes afterwards, and the length stays.
 pub(crate) const PUNCH: FallocateFlags =
     FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
-/// Zeroed memory that direct I/O can use.
+/// Zeroed memory that is aligned for direct I/O.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     start: NonNull<u8>,
@@ -43,7 +43,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Gets memory of at least `bytes`, in whole pages.
+    /// Allocates at least `bytes` bytes, in whole pages.
     pub(crate) fn new(bytes: usize) -> Self {
         let bytes = bytes.max(1).next_multiple_of(ALIGNMENT);
         let unit = if bytes >= HUGE_FROM_BYTES { HUGE_PAGE_BYTES } else { ALIGNMENT };
@@ -53,17 +53,17 @@ impl Buffer {
         let start = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         if unit == HUGE_PAGE_BYTES {
-            // A wish: where the kernel has no huge pages, small ones do the same more slowly.
-            // SAFETY: the memory is ours, and the advice leaves its content alone.
+            // Only a hint: without huge pages, small ones do the same more slowly. SAFETY: we own
+            // the memory, and the advice does not change its content.
             unsafe { libc::madvise(start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
         }
-        // SAFETY: so many bytes were allocated, and no other reference exists.
+        // SAFETY: this many bytes were allocated, and no other reference exists.
         unsafe { start.write_bytes(0, layout.size()) };
         Self { start, bytes, layout }
     }
 }
 
-// SAFETY: it owns its memory alone.
+// SAFETY: it is the only owner of its memory.
 unsafe impl Send for Buffer {}
 
 impl Deref for Buffer {
@@ -71,7 +71,7 @@ impl Deref for Buffer {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: so many bytes were allocated and zeroed, and `self` is borrowed.
+        // SAFETY: this many bytes were allocated and zeroed, and `self` is borrowed.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
@@ -79,7 +79,7 @@ impl Deref for Buffer {
 impl DerefMut for Buffer {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `self` is borrowed alone.
+        // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }
@@ -91,29 +91,30 @@ impl Drop for Buffer {
     }
 }
 
-/// Returns where the next data of a file is, from `at` on: what lies before it reads as zeroes.
+/// Returns the offset of the next data of a file at or after `at`; everything between reads as
+/// zeroes.
 pub(crate) fn next_data(file: BorrowedFd<'_>, at: u64) -> io::Result<Option<u64>> {
     match fs::seek(file, fs::SeekFrom::Data(at)) {
         Ok(data) => Ok(Some(data)),
         Err(rustix::io::Errno::NXIO) => Ok(None),
-        // Where the file system cannot tell, all of it counts as data.
+        // If the file system cannot tell, everything counts as data.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Ok(Some(at)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// When written data has to be on the device.
+/// When written data must reach the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flush {
-    /// After so many writes of a client; never when zero.
+    /// After this many writes of a client; never if zero.
     pub(crate) every: u64,
-    /// Whether times and the like may be lost (`fdatasync`).
+    /// Whether metadata such as times may be lost (`fdatasync`).
     pub(crate) is_data_only: bool,
-    /// Whether each write waits for the device by itself (`O_DSYNC`).
+    /// Whether each write waits for the device (`O_DSYNC`).
     pub(crate) is_dsync: bool,
 }
 
-/// The settings that decide about caches and flushes.
+/// Settings of caches and flushes.
 pub(crate) const FLUSH_SETTINGS: [Setting; 4] = [
     Setting {
         name: "fsync",
@@ -146,7 +147,7 @@ pub(crate) const FLUSH_SETTINGS: [Setting; 4] = [
 ];
 
 impl Flush {
-    /// Reads the settings, which were checked before.
+    /// Reads the settings, which must have been checked.
     pub(crate) fn of_settings(settings: &Map<String, Value>) -> Self {
         let is_asked = settings::text(settings, "fsync") == Some("each");
         let every = settings.get("fsync_every").and_then(Value::as_u64).unwrap_or(1);
@@ -157,7 +158,7 @@ impl Flush {
         }
     }
 
-    /// Returns the mistakes that the kinds of the settings do not show.
+    /// Returns mistakes that the kinds of the settings do not reveal.
     pub(crate) fn mistakes(settings: &Map<String, Value>) -> Option<String> {
         let found = settings.get("fsync_every").filter(|value| !value.is_null())?;
         let is_right = found.as_u64().is_some_and(|every| every > 0);
@@ -166,13 +167,13 @@ impl Flush {
         })
     }
 
-    /// Tells whether a client that has now made so many writes flushes.
+    /// Returns whether a client flushes after this number of writes.
     #[inline]
     pub(crate) fn is_due(&self, writes: u64) -> bool {
         self.every > 0 && writes.is_multiple_of(self.every)
     }
 
-    /// Returns the flags that it adds to an open for writing.
+    /// Returns additional flags for opening a file for writing.
     pub(crate) fn open_flags(&self) -> libc::c_int {
         if self.is_dsync { libc::O_DSYNC } else { 0 }
     }
@@ -183,8 +184,8 @@ pub(crate) fn flag(settings: &Map<String, Value>, key: &str, default: bool) -> b
     settings.get(key).and_then(Value::as_bool).unwrap_or(default)
 }
 
-/// When a client that blocks its thread lets the thread's other tasks run: the one that hands
-/// over the record, above all.
+/// Lets the thread's other tasks run while a client blocks the thread, above all the task that
+/// hands over the record.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     due_ns: u64,
@@ -202,7 +203,7 @@ impl Turns {
     }
 }
 
-/// Opens a path below a directory. New files can be read by all and written by their owner.
+/// Opens a path below a directory. New files are readable by all and writable by their owner.
 pub(crate) fn open_at(
     directory: BorrowedFd<'_>,
     path: &CStr,
@@ -212,22 +213,22 @@ pub(crate) fn open_at(
     Ok(retry_on_intr(|| fs::openat(directory, path, flags, Mode::from_raw_mode(0o644)))?)
 }
 
-/// Closes a file that was written. A network file system tells only now that it had no room.
+/// Closes a file that was written. A network file system reports only now that it had no space.
 pub(crate) fn close(file: OwnedFd) -> io::Result<()> {
-    // SAFETY: the descriptor was ours, and is not used afterwards.
+    // SAFETY: we owned the descriptor, and it is not used afterwards.
     Ok(unsafe { rustix::io::try_close(file.into_raw_fd()) }?)
 }
 
-/// Reads once at an offset; less than asked for means the end, or nearly.
+/// Reads once at an offset; a short read means that the end of the file is reached, or nearly.
 #[inline]
 pub(crate) fn read_at(file: BorrowedFd<'_>, out: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(retry_on_intr(|| rustix::io::pread(file, &mut *out, offset))?)
 }
 
-/// Reads at an offset until `out` is full or the file ends; returns how much came.
+/// Reads at an offset until `out` is full or the file ends; returns the number of bytes.
 pub(crate) fn read_full_at(file: BorrowedFd<'_>, out: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = read_at(file, out, offset)?;
-    // A direct read that stopped between sectors has met the end, and could not go on from there.
+    // A direct read that stopped within a sector has reached the end, and could not continue there.
     while done > 0 && done < out.len() && done % 512 == 0 {
         match read_at(file, &mut out[done..], offset + done as u64)? {
             0 => break,
@@ -252,23 +253,23 @@ pub(crate) fn write_at(file: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> io::R
     Ok(())
 }
 
-/// Waits until what was written is on the device.
+/// Waits until written data is on the device.
 pub(crate) fn flush(file: BorrowedFd<'_>, is_data_only: bool) -> io::Result<()> {
     let flush = || if is_data_only { fs::fdatasync(file) } else { fs::fsync(file) };
     Ok(retry_on_intr(flush)?)
 }
 
-/// Switches direct I/O off, for the end of a file that is no whole sector.
+/// Disables direct I/O, for the end of a file that is not a whole sector.
 pub(crate) fn leave_direct(file: BorrowedFd<'_>) -> io::Result<()> {
     Ok(fs::fcntl_setfl(file, fs::fcntl_getfl(file)? - OFlags::DIRECT)?)
 }
 
-/// Lets calls on a file wait again.
+/// Makes calls on a file block again.
 pub(crate) fn leave_nonblocking(file: BorrowedFd<'_>) -> io::Result<()> {
     Ok(fs::fcntl_setfl(file, fs::fcntl_getfl(file)? - OFlags::NONBLOCK)?)
 }
 
-/// Returns what direct I/O on a file wants offsets to be multiples of, if the kernel says.
+/// Returns the alignment of offsets that direct I/O on a file requires, if the kernel reports it.
 pub(crate) fn direct_alignment(file: BorrowedFd<'_>) -> Option<usize> {
     let status = fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let is_told = StatxFlags::from_bits_retain(status.stx_mask).contains(StatxFlags::DIOALIGN);
@@ -281,23 +282,23 @@ pub(crate) fn remove_at(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<()
     Ok(fs::unlinkat(directory, path, AtFlags::empty())?)
 }
 
-/// Makes a directory that all can read and its owner can write to.
+/// Creates a directory that all can read and its owner can write to.
 pub(crate) fn make_directory_at(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<()> {
     Ok(fs::mkdirat(directory, path, Mode::from_raw_mode(0o755))?)
 }
 
-/// Gives a file another name, under which nothing else is left.
+/// Renames a file; the old name no longer exists afterwards.
 pub(crate) fn rename_at(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
     Ok(fs::renameat(directory, from, directory, to)?)
 }
 
-/// Gives a file another name too, if that is not taken.
+/// Gives a file an additional name, if that does not exist.
 pub(crate) fn link_at(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
     Ok(fs::linkat(directory, from, directory, to, AtFlags::empty())?)
 }
 
-/// Tells whether what is made at a path would be in a folder of the kernel's, where a device with a
-/// mistyped name would become a file in memory. Shared memory is for files.
+/// Returns whether a path is in a folder of the kernel, where a device with a mistyped name would
+/// become a file in memory. Shared memory does not count, because it is for files.
 #[must_use]
 pub fn is_in_kernel_folder(path: &Path) -> bool {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -308,19 +309,19 @@ pub fn is_in_kernel_folder(path: &Path) -> bool {
     })
 }
 
-/// Tells whether a file with this owner is ours: that of this process, or whom a server that maps
-/// users puts in its place.
+/// Returns whether a file with this owner is ours: owned by the user of this process, or by the
+/// user to whom a server maps that user.
 pub(crate) fn is_of_our_user(directory: BorrowedFd<'_>, run: &str, owner: u32) -> bool {
     owner == user() || made_in(directory, run).is_ok_and(|made| made.st_uid == owner)
 }
 
 /// Returns the user of this process.
 pub(crate) fn user() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: takes no arguments and cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Makes a directory, which is gone again, to see whose it becomes and who may write to it.
+/// Creates and removes a directory, to learn its owner and permissions.
 pub(crate) fn made_in(directory: BorrowedFd<'_>, run: &str) -> io::Result<fs::Stat> {
     let name = CString::new(format!("{TEMPORARY}{run}-try-{}", random_name()?))?;
     make_directory_at(directory, &name)?;
@@ -332,7 +333,7 @@ pub(crate) fn made_in(directory: BorrowedFd<'_>, run: &str) -> io::Result<fs::St
 /// Returns unpredictable hex digits.
 pub(crate) fn random_name() -> io::Result<String> {
     let mut bytes = [0; 16];
-    // SAFETY: the kernel writes at most as many bytes as there are.
+    // SAFETY: the kernel writes at most the length of the array.
     let result = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -340,8 +341,8 @@ pub(crate) fn random_name() -> io::Result<String> {
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
-/// Copies from one file to the same place in another, inside the kernel; returns how much, and
-/// zero at the end.
+/// Copies from one file to the same offset in another, inside the kernel; returns the number of
+/// bytes, zero at the end.
 pub(crate) fn copy_range(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
@@ -353,7 +354,7 @@ pub(crate) fn copy_range(
     Ok(retry_on_intr(copy)?)
 }
 
-/// Reserves or gives back space of a file or device.
+/// Reserves or releases space of a file or device.
 pub(crate) fn allocate(
     file: BorrowedFd<'_>,
     mode: FallocateFlags,
@@ -363,12 +364,12 @@ pub(crate) fn allocate(
     Ok(retry_on_intr(|| fs::fallocate(file, mode, offset, length))?)
 }
 
-/// Gives back what a file or a device stored in a stretch, which reads as zeroes from then on.
+/// Releases the space of a range of a file or device, which reads as zeroes afterwards.
 pub(crate) fn punch(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result<()> {
     allocate(file, PUNCH, offset, length)
 }
 
-/// Gives back what a device stored in a stretch, with no promise of what is read there.
+/// Releases the space of a range of a device, whose content is undefined afterwards.
 pub(crate) fn discard(device: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result<()> {
     // _IO(0x12, 119) of linux/fs.h.
     const BLKDISCARD: ioctl::Opcode = ioctl::opcode::none(0x12, 119);

@@ -1,4 +1,4 @@
-//! Where a target is: its URL taken apart, its name resolved, and who of the clients goes where.
+//! The address of a target: parses its URL, resolves its name, and distributes the clients.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use rustls::pki_types::ServerName;
 use crate::error::{Error, Kind};
 use crate::transport::socket::Peer;
 
-/// How long an address may take to show that it answers, where there is a choice.
+/// How long an address may take to accept a connection, if there are several.
 const PROBE: Duration = Duration::from_secs(1);
 
 /// An HTTP or HTTPS URL.
@@ -25,10 +25,10 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// Takes a URL apart; without a scheme it is plain HTTP.
+    /// Parses a URL; without a scheme, it is plain HTTP.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (is_tls, rest) = match text.split_once("://") {
             Some(("http", rest)) => (false, rest),
@@ -65,7 +65,8 @@ impl Url {
         Ok(Self { is_tls, host: host.to_owned(), port, path })
     }
 
-    /// Returns the value of the host header: the port only where it is not the scheme's own.
+    /// Returns the value of the host header; the port is omitted if it is the default of the
+    /// scheme.
     pub(crate) fn host_header(&self) -> String {
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
@@ -82,7 +83,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Resolves the name of a URL; once for a trial, so that the resolver is not measured.
+    /// Resolves the name of a URL, once for a trial, so that the resolver is not measured.
     ///
     /// # Errors
     /// The name has no address.
@@ -105,8 +106,8 @@ impl Endpoint {
     }
 }
 
-/// Keeps the addresses of the family that answers: a name such as `localhost` has both, while many
-/// servers listen on one, and half of the clients must not be refused for it.
+/// Keeps the addresses of the family that answers. A name such as `localhost` has both families,
+/// but many servers listen on one only, and half of the clients would be refused.
 fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let Some(first) = addresses.first() else { return addresses };
     let (preferred, other): (Vec<_>, Vec<_>) =
@@ -117,11 +118,11 @@ fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     if other.is_empty() || answers(&preferred) || !answers(&other) { preferred } else { other }
 }
 
-/// Returns the endpoint of a client and whom it connects to, spread evenly over endpoints and their
-/// addresses.
+/// Returns the endpoint and the peer address of a client. Clients are spread evenly over endpoints
+/// and their addresses.
 ///
 /// # Errors
-/// The host is no name that a certificate can have.
+/// The host is not a valid name for a certificate.
 pub(crate) fn peer_of<'a>(
     endpoints: &'a [Endpoint],
     tls: Option<&Arc<ClientConfig>>,
@@ -144,15 +145,16 @@ pub(crate) fn peer_of<'a>(
     Ok((endpoint, Peer { address, source: None, tls }))
 }
 
-/// Addresses of this host that connections leave from.
+/// Local addresses that connections use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources(Vec<IpAddr>);
 
 impl Sources {
-    /// Keeps those of a target's addresses that this host has: several hosts may name all of theirs.
+    /// Keeps those of a target's source addresses that this host has: a list may cover several
+    /// hosts.
     ///
     /// # Errors
-    /// Addresses are named, and this host has none of them.
+    /// Addresses are listed, and this host has none of them.
     pub(crate) fn of_this_host(texts: &[&str]) -> Result<Self, Error> {
         let named = texts.iter().filter_map(|text| text.parse().ok());
         let here: Vec<IpAddr> =
@@ -166,11 +168,11 @@ impl Sources {
         Ok(Self(here))
     }
 
-    /// Returns the address that a client connects from: clients spread evenly over those of the
-    /// address family, and over all pairs of them with the target's endpoints.
+    /// Returns the local address of a client. Clients are spread evenly over the addresses of the
+    /// right family, and over all their combinations with the target's endpoints.
     ///
     /// # Errors
-    /// None is of the family.
+    /// No address has the right family.
     pub(crate) fn of_client(
         &self,
         client: u32,

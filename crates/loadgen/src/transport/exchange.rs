@@ -12,10 +12,10 @@ use crate::transport::{
     transfer::{Download, Upload},
 };
 
-/// Reads or writes of one request before other requests have a turn.
+/// Maximum number of reads or writes of one request before other requests have a turn.
 const TRANSFERS_PER_TURN: u32 = 8;
 
-/// What is known of an answer so far.
+/// State of an answer that is being received.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Received {
     pub(crate) status: u16,
@@ -28,7 +28,7 @@ pub(crate) struct Received {
     pub(crate) last_ns: u64,
 }
 
-/// Reads an answer while it comes.
+/// Processes an answer as it arrives.
 pub(crate) struct Reading<'a, D> {
     pub(crate) parser: &'a mut ResponseParser,
     pub(crate) refusal: &'a mut Refusal,
@@ -40,7 +40,7 @@ pub(crate) struct Reading<'a, D> {
 }
 
 impl<D: Download> Reading<'_, D> {
-    /// Takes bytes as they came off the connection.
+    /// Processes bytes from the connection.
     #[inline]
     fn take(&mut self, mut input: &[u8], now_ns: u64) {
         self.received.last_ns = now_ns;
@@ -81,7 +81,7 @@ impl<D: Download> Reading<'_, D> {
         self.received.extra_bytes += input.len() as u64;
     }
 
-    /// Counts bytes that the kernel has discarded, of those that were left of the body.
+    /// Counts bytes that the kernel has discarded, out of `left` remaining bytes of the body.
     #[inline]
     fn pass(&mut self, count: u64, left: u64, now_ns: u64) {
         let passed = count.min(left);
@@ -101,12 +101,12 @@ impl<D: Download> Reading<'_, D> {
 pub(crate) struct Exchange<'a> {
     pub(crate) stream: &'a mut Stream,
     pub(crate) reactor: &'a Rc<Reactor>,
-    /// Transfers since others had a turn.
+    /// Number of transfers since others had a turn.
     pub(crate) turns: u32,
 }
 
 impl Exchange<'_> {
-    /// Sends head and body; false when an answer began before all was sent.
+    /// Sends head and body; returns false if an answer began before everything was sent.
     pub(crate) async fn send<U: Upload, D: Download>(
         &mut self,
         head: &[u8],
@@ -120,8 +120,8 @@ impl Exchange<'_> {
             match offer(self.stream, head, upload, sent, buffers) {
                 Ok(taken) => sent += taken,
                 Err(error) => {
-                    // A server that refuses a request need not read it to its end. What it said
-                    // before it closed may have come all the same.
+                    // A server that refuses a request need not read it to the end. The answer that
+                    // it sent before it closed may have arrived nevertheless.
                     while !reading.is_done() && matches!(self.read(reading), Ok(Input::Bytes(_))) {}
                     let has_answer = reading.received.status != 0;
                     return if has_answer { Ok(false) } else { Err(Failure::Transfer(error)) };
@@ -179,7 +179,7 @@ impl Exchange<'_> {
             && reading.received.is_expected
             && self.stream.can_discard()
         {
-            // One more than the answer has would be too many, and that is to be noticed.
+            // Reads one byte more than the answer has left, to detect excess data.
             let most = usize::try_from(left).map_or(usize::MAX, |left| left.saturating_add(1));
             return self.stream.discard(most, |count| reading.pass(count, left, reactor.now_ns()));
         }
@@ -190,7 +190,7 @@ impl Exchange<'_> {
         self.stream.read(most, |bytes| reading.take(bytes, reactor.now_ns()))
     }
 
-    /// Lets others go first once in a while: on a fast path a long transfer never has to wait.
+    /// Yields to other tasks from time to time: on a fast path, a long transfer never has to wait.
     #[inline]
     async fn turn(&mut self) -> Result<(), Failure> {
         self.turns += 1;
@@ -204,7 +204,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Offers the next of head and body to the kernel, both in one piece.
+/// Writes the next part of head and body to the socket, both in one piece.
 #[inline]
 fn offer<U: Upload>(
     stream: &mut Stream,
@@ -226,7 +226,7 @@ fn offer<U: Upload>(
     Ok(stream.write(output.with_head(&head[head_sent..], length))? as u64)
 }
 
-/// The peer has closed: was that the end of the answer?
+/// Handles a close of the peer, which may be the regular end of the answer.
 fn end<D>(reading: &mut Reading<'_, D>) -> Result<(), Failure> {
     reading.parser.close().map_err(Failure::Parse)?;
     reading.is_over = true;

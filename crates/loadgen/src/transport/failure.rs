@@ -1,4 +1,4 @@
-//! Why an HTTP request failed, and what the target said about it.
+//! Why an HTTP request failed, and the target's description of the failure.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,14 +16,15 @@ use crate::secrecy::{PART_BYTES, cut, foreign_line};
 use crate::transport::socket::SocketError;
 use crate::transport::transfer::Download;
 
-/// Kept of the body of an answer that was not expected: enough for an error document.
+/// How much of the body of an unexpected answer is kept: enough for an error document.
 const REFUSAL_BYTES_MAX: usize = 4 << 10;
-/// Characters shown of what a target said, after secrets in it were blotted.
+/// Maximum length of the target's text in a message, in characters, after blotting.
 const SHOWN_CHARACTERS: usize = 200;
-/// Bytes left out at the end of a body that was cut: a shorter part of a secret is not found.
+/// Number of bytes omitted at the end of a truncated body, because a part of a secret there may be
+/// too short to detect.
 const LOST_BYTES: usize = 3 * PART_BYTES;
 
-/// Why a request failed. Turned into text only when it is shown.
+/// Why a request failed. Formatted only when it is shown.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Connect(SocketError),
@@ -31,14 +32,14 @@ pub(crate) enum Failure {
     Parse(ParseError),
     Overlong(u64),
     Status(u16),
-    /// The bytes were not those that were written.
+    /// The content was not what was written.
     Mismatch(Outcome, Option<Evidence>),
-    /// The body had another length than the object has.
+    /// The body's length was not that of the object.
     Length {
         found: u64,
         expected: u64,
     },
-    /// Said by the driver.
+    /// A failure with a text of the driver.
     Told(Outcome, String),
 }
 
@@ -103,15 +104,15 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An answer that was not the expected one, as far as an error message needs it.
+/// An unexpected answer, as far as an error message needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Refusal {
     body: Vec<u8>,
     location: Option<String>,
     region: Option<String>,
-    /// What `Retry-After` says.
+    /// Value of `Retry-After`.
     retry_after: Option<String>,
-    /// The store's clock, in seconds since 1970, and this host's at that moment.
+    /// The store's clock, and this host's at the same moment, in seconds since 1970.
     clocks: Option<(u64, u64)>,
 }
 
@@ -133,24 +134,25 @@ impl Download for Refusal {
 }
 
 impl Refusal {
-    /// Returns the error document, if the body was one of S3's.
+    /// Returns the error document, if the body is one of S3.
     pub(crate) fn error(&self) -> Option<xml::StoreError> {
         xml::parse_error(&self.body)
     }
 
-    /// Returns the code of that document, or nothing.
+    /// Returns the code of that document, or an empty text.
     pub(crate) fn code(&self) -> String {
         self.error().map(|error| error.code).unwrap_or_default()
     }
 
-    /// Returns for how many seconds the target asks to wait before the request is sent again.
+    /// Returns how many seconds the target asks to wait before a retry.
     pub(crate) fn retry_after_s(&self) -> Option<u64> {
         let text = self.retry_after.as_deref()?.trim();
         let until = || Some(date::parse_http(text)?.saturating_sub(self.clocks?.0));
         text.parse().ok().or_else(until)
     }
 
-    /// Says how far the store's clock is from this host's; nothing where the answer has no date.
+    /// Describes the difference between the store's clock and this host's; `None` if the answer has
+    /// no date.
     pub(crate) fn clocks_apart(&self) -> Option<String> {
         let (store_s, own_s) = self.clocks?;
         let word = if store_s > own_s { "ahead of" } else { "behind" };
@@ -164,7 +166,7 @@ impl Refusal {
         Some(format!("the store's clock is {apart} {word} this host's"))
     }
 
-    /// Adds what the target said to the text of a failure.
+    /// Appends the target's description to the text of a failure.
     pub(crate) fn describe(&self, text: &mut String) {
         use fmt::Write as _;
         let error = xml::parse_error(&self.body);
@@ -195,20 +197,20 @@ impl Refusal {
     /// Returns the body as text.
     fn text(&self) -> Cow<'_, str> {
         let is_cut = self.body.len() == REFUSAL_BYTES_MAX;
-        // The end of a cut body may hold a part of a secret that is too short to be known for one.
+        // The end of a truncated body may contain a part of a secret that is too short to detect.
         let whole = self.body.len() - if is_cut { LOST_BYTES } else { 0 };
         String::from_utf8_lossy(&self.body[..whole])
     }
 }
 
-/// Says what to do about a target that no answer came from; `setting` says where it is.
+/// Returns a hint for a target that did not answer; `setting` is the setting with its address.
 pub(crate) fn hint_to_reach(setting: &str, outcome: Outcome) -> String {
     match outcome {
         Outcome::TLS => format!(
             "the address ({setting}) says https: check that its port speaks TLS, and name the \
              authority of its certificate in tls.ca_file; if it is plain HTTP, say http"
         ),
-        // Some servers that speak TLS hang up on plain HTTP; others answer with 400.
+        // Some TLS servers close the connection on plain HTTP; others answer with 400.
         Outcome::RESET | Outcome::CLOSED | Outcome::PROTOCOL => format!(
             "check the address ({setting}), and that the store is up; if its port speaks TLS, say \
              https"
@@ -217,21 +219,21 @@ pub(crate) fn hint_to_reach(setting: &str, outcome: Outcome) -> String {
     }
 }
 
-/// Tells whether a body is a page for browsers.
+/// Returns whether a body is an HTML page.
 fn is_page(body: &[u8]) -> bool {
     let start = String::from_utf8_lossy(&body[..body.len().min(512)]).to_ascii_lowercase();
     let start = start.trim_start_matches('\u{feff}').trim_start();
     start.starts_with("<!doctype html") || start.starts_with("<html") || start.starts_with("<head")
 }
 
-/// Returns what a page for browsers says, without its markup, and its title if it says no more.
+/// Returns the text of an HTML page, or its title if there is no text.
 fn said_by(page: &str) -> String {
-    // The title mostly says what the first heading says.
+    // The title usually repeats the first heading.
     let words = words_of(page, &["style", "script", "title"]);
     if words.is_empty() { words_of(page, &["style", "script"]) } else { words }
 }
 
-/// Returns the words of a page, but those within some tags.
+/// Returns the text of a page, except inside some tags.
 fn words_of(page: &str, unseen: &[&str]) -> String {
     let mut words = String::new();
     let mut rest = page;
@@ -240,7 +242,7 @@ fn words_of(page: &str, unseen: &[&str]) -> String {
         words.push(' ');
         let tag = rest[start..].to_ascii_lowercase();
         let skipped = unseen.iter().find(|name| tag[1..].starts_with(**name));
-        // What is never shown ends with its own tag.
+        // Hidden content ends with its closing tag.
         let end = match skipped {
             Some(name) => tag.find(&format!("</{name}")),
             None => tag.find('>').map(|end| end + 1),

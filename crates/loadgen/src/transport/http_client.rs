@@ -1,4 +1,4 @@
-//! What a client of an HTTP store is to the load, and to `ownership` in another's place.
+//! Implements the client of the load, and of `ownership` in foreign places, for all HTTP stores.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::transport::http_store::HttpStore;
 use crate::transport::http_target::HeadSpec;
 use crate::transport::raw::{RawAnswer, RawRequest};
 
-/// Every status that a parser lets through.
+/// Every status that the parser accepts.
 static EVERY_STATUS: [u16; 800] = {
     let mut statuses = [0; 800];
     let mut place = 0;
@@ -170,17 +170,17 @@ impl<S: HttpStore> SharedPlace for S {
     }
 }
 
-/// Sends a request and keeps what comes back.
+/// Sends a request and returns the answer.
 ///
 /// # Errors
-/// It is no request that can be sent.
+/// The request is invalid.
 async fn ask_raw<S: HttpStore>(client: &mut S, request: &RawRequest) -> Result<RawAnswer, String> {
     let method = write_raw_head(client, request)?;
     let http = client.http_mut();
     let connection = &mut http.connection;
     let opened = connection.traffic().connections_opened;
     let mut answer = RawAnswer::default();
-    // Twice, a request on a condition may well be refused for what it did itself.
+    // If it is sent twice, a conditional request may fail because of its own effect.
     let is_conditional = request.headers.iter().any(|(name, _)| name.starts_with("if-"));
     let sending = Sending {
         is_idempotent: method.is_idempotent() && !is_conditional,
@@ -200,10 +200,10 @@ async fn ask_raw<S: HttpStore>(client: &mut S, request: &RawRequest) -> Result<R
     Ok(answer)
 }
 
-/// Returns the head of a request, for those who send it by a connection of their own.
+/// Returns the head of a request, for callers that send it over their own connection.
 ///
 /// # Errors
-/// It is no request that can be sent.
+/// The request is invalid.
 fn raw_head<S: HttpStore>(client: &mut S, request: &RawRequest) -> Result<Vec<u8>, String> {
     write_raw_head(client, request)?;
     Ok(client.http().head.clone())

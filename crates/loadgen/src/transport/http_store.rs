@@ -1,8 +1,8 @@
-//! Object stores over HTTP: every operation that differs from store to store only in how the head of a
-//! request is written. A driver keeps an [`HttpTarget`](crate::transport::http_target::HttpTarget) for the
+//! Object stores over HTTP: all operations that differ between stores only in the head of a
+//! request. A driver keeps an [`HttpTarget`](crate::transport::http_target::HttpTarget) for the
 //! trial, an [`HttpThread`] on each load thread and an [`HttpClient`] in each client. It implements
-//! [`HttpStore`], which says how heads are written and how listings are read, and [`Places`].
-//! `drivers/toy_http.rs` is a whole one.
+//! [`HttpStore`], which writes heads and parses listings, and [`Places`]. `drivers/toy_http.rs` is
+//! a complete example.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -33,32 +33,32 @@ use crate::transport::stored::{
 use crate::transport::transfer::{Ignore, Nothing, Upload};
 use crate::trial::Division;
 
-/// Which page of a listing is asked for.
+/// Selects a page of a listing.
 pub(crate) struct PageSpec<'a> {
     pub(crate) token: Option<&'a str>,
     pub(crate) prefix: &'a str,
     pub(crate) delimiter: Option<&'a str>,
     pub(crate) keys_max: u32,
-    /// Whether the keys are wanted, and not only their number.
+    /// Whether the keys are needed, and not only their number.
     pub(crate) wants_keys: bool,
 }
 
 /// A page of a listing.
 #[derive(Debug, Default)]
 pub(crate) struct ListedPage {
-    /// Keys and common prefixes.
+    /// Number of keys and common prefixes.
     pub(crate) entries: u64,
-    /// The keys, where they were wanted.
+    /// The keys, if they were requested.
     pub(crate) keys: Vec<String>,
-    /// The token of the next page, if there is one.
+    /// Token of the next page, if there is one.
     pub(crate) next: Option<String>,
 }
 
-/// Makes client number `index`, with the helpers that the parts of its objects need. `wrap` makes the
-/// store's client of one that it is given, and of the URL that this one asks.
+/// Creates client number `index`, with the helpers that transfer parts of its objects. `wrap`
+/// creates the store's client from an HTTP client and the URL that it uses.
 ///
 /// # Errors
-/// The host of the URL is no name that a certificate can have.
+/// The host in the URL is not a valid name for a certificate.
 pub(crate) fn make_client<S: HttpStore>(
     thread: &Rc<HttpThread>,
     index: u32,
@@ -71,49 +71,52 @@ pub(crate) fn make_client<S: HttpStore>(
     Ok(client)
 }
 
-/// A client of an object store over HTTP: how it writes heads, and what its protocol has of its own.
+/// A client of an object store over HTTP: writes heads and implements what is specific to its
+/// protocol.
 ///
-/// A driver implements the operations that it declares; the provided ones are the same in every store.
+/// A driver implements the operations that it declares. The provided methods are the same for every
+/// store.
 pub(crate) trait HttpStore: Places + Sized + 'static {
-    /// The metadata of an object that names the run that wrote it.
+    /// Name of the metadata with the run that wrote an object.
     const RUN: &'static str;
-    /// What has an answer to a GET show the checksums that the store keeps.
+    /// Headers that make the answer to a GET include the store's checksums.
     const WITH_CHECKSUM: &'static [Header<'static>] = &[];
 
     fn http(&self) -> &HttpClient<Self>;
     fn http_mut(&mut self) -> &mut HttpClient<Self>;
-    /// Points at an object of the dataset, or at one whose key is the object's with a suffix.
+    /// Selects an object of the dataset, or the object whose key is that key plus a suffix.
     fn at_object(&mut self, index: u64, suffix: &[u8]);
-    /// Points at a place, or at a key in it.
+    /// Selects a place, or a key in it.
     fn at(&mut self, place: &str, key: &str);
-    /// Writes the head of a request for what this points at into `http().head`.
+    /// Writes the head of a request for the selected resource into `http().head`.
     fn write_head<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U);
     /// Writes the head of a raw request; each protocol adds its own credentials.
     fn write_raw_head(&mut self, spec: &HeadSpec<'_>, request: &RawRequest) {
         self.write_head(spec, &request.body.as_slice());
     }
-    /// Returns the error of a refusal outside of the measurement, with a hint.
+    /// Returns the error of a request outside of the measurement that was refused, with a hint.
     fn refused(&self, action: String, reply: &Reply) -> Error;
-    /// Returns the error of a refusal to make a place, and whether it was plainly not made.
+    /// Returns the error of a refused creation of a place, and whether it is certain that it was
+    /// not created.
     fn refused_to_make(&self, action: String, reply: &Reply) -> Error {
         let error = self.refused(action, reply);
-        // What an attempt before has begun may still be made.
+        // An earlier attempt may still create the place.
         let is_no = ownership::says_no(reply.status) && !self.http().connection.is_in_doubt();
         error.refused_if(is_no)
     }
 
     async fn put(&mut self, request: &Request) -> Completion;
-    /// Asks for a page of a listing.
+    /// Requests a page of a listing.
     ///
     /// # Errors
-    /// The request failed, or its answer is no listing.
+    /// The request failed, or the answer is not a listing.
     async fn list_page(
         &mut self,
         place: &str,
         page: &PageSpec<'_>,
     ) -> (Reply, Result<ListedPage, Outcome>);
-    /// Lists a page of the objects of a place, and returns the token of the next. Outside of the
-    /// measurement.
+    /// Lists a page of the objects of a place, and returns the token of the next page. Outside of
+    /// the measurement.
     ///
     /// # Errors
     /// The target does not list them.
@@ -137,7 +140,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     async fn multipart_put(&mut self, _: &Request) -> Completion {
         undeclared()
     }
-    /// Does an operation that other protocols do not have.
+    /// Executes an operation that is specific to one protocol.
     async fn own_operation(&mut self, _: &Request) -> Completion {
         undeclared()
     }
@@ -150,28 +153,29 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     async fn delete_bucket(&mut self, _: &Request) -> Completion {
         undeclared()
     }
-    /// Returns the suffixes of the keys that a copy or an upload in parts writes for its object.
+    /// Returns the suffixes of the keys that a copy or a multipart upload writes for its object.
     fn derived(&self, _: &Request) -> Vec<Vec<u8>> {
         vec![Vec::new()]
     }
 
-    /// Does a request of the load; a store whose log-ins end repeats it with a new one.
+    /// Executes a request of the load; a store whose log-ins expire repeats it after a new one.
     async fn execute_request(&mut self, request: &Request) -> Completion {
         self.perform_anywhere(request).await
     }
-    /// Does a job outside of the measurement; a store whose log-ins end repeats it with a new one.
+    /// Executes a job outside of the measurement; a store whose log-ins expire repeats it after a
+    /// new one.
     async fn with_log_in<T>(
         &mut self,
         job: impl AsyncFn(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         job(self).await
     }
-    /// Adds what a store knows of a failure beside its answer.
+    /// Adds what a store knows about a failure beyond the answer.
     fn explained(&self, error: String) -> String {
         error
     }
 
-    /// Does a request, with regard to others where the place is theirs.
+    /// Executes a request, with the precautions for foreign places if necessary.
     async fn perform_anywhere(&mut self, request: &Request) -> Completion {
         let thread = Rc::clone(&self.http().thread);
         match &thread.target.foreign {
@@ -194,7 +198,8 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
             Operation::BulkDelete => self.bulk_delete(request).await,
             Operation::Copy => self.copy(request).await,
             Operation::Post => self.post(request).await,
-            // Many exchanges each. Kept in place, the largest would be what every client holds.
+            // These need many exchanges. Boxed, because otherwise the largest would determine the
+            // size of every client.
             Operation::MultipartPut => Box::pin(self.multipart_put(request)).await,
             Operation::MultipartGet => Box::pin(self.get_in_parts(request)).await,
             Operation::CreateBucket => Box::pin(self.create_bucket(request)).await,
@@ -204,13 +209,13 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         }
     }
 
-    /// Sends a request for what this points at, and passes over the answer's body.
+    /// Sends a request for the selected resource, and ignores the answer's body.
     async fn ask<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) -> Reply {
         self.write_head(spec, upload);
         self.send_written(spec, upload).await
     }
 
-    /// Sends a request whose head is written, and passes over the answer's body.
+    /// Sends a request whose head is written, and ignores the answer's body.
     async fn send_written<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) -> Reply {
         let http = self.http_mut();
         let sending = spec.sending(&http.head);
@@ -219,7 +224,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         reply
     }
 
-    /// Sends a request and keeps the answer's body, and these headers.
+    /// Sends a request, and keeps the answer's body and the given headers.
     async fn ask_for_body<U: Upload>(
         &mut self,
         spec: &HeadSpec<'_>,
@@ -235,19 +240,20 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         reply
     }
 
-    /// Fails a request whose answer had the status of success.
+    /// Maps an error in an answer with a success status to an outcome.
     #[cold]
     fn object_to(&mut self, outcome: Outcome, text: String) -> Outcome {
         self.http_mut().connection.object_to(Failure::Told(outcome, text))
     }
 
-    /// Returns the completion of a request on a condition, which another write may have broken first.
+    /// Returns the completion of a conditional request, which may have lost a race against another
+    /// write.
     fn unless_lost(&self, completion: Completion) -> Completion {
         let code = || self.http().connection.refused_code();
         let has_lost = match completion.outcome.http_status() {
             Some(412) => true,
             Some(409) => code() == "ConditionalRequestConflict",
-            // It was there when its ETag was read.
+            // The object existed when its ETag was read.
             Some(404) => code() == "NoSuchKey",
             _ => false,
         };
@@ -255,13 +261,14 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         Completion { outcome, ..completion }
     }
 
-    /// Gives each step of a longer job the time of one request.
+    /// Restarts the deadline for each step of a longer job.
     fn renew_deadline(&self) {
         let (reactor, target) = (&self.http().thread.reactor, &self.http().thread.target);
         reactor.set_deadline(reactor.now_ns() + target.timeout_ns);
     }
 
-    /// Tells whether verified reads of whole objects also check the checksum that the store keeps.
+    /// Returns whether verified reads of whole objects also check the checksum that the store
+    /// keeps.
     fn checks_stored_checksum(&self) -> bool {
         false
     }
@@ -276,7 +283,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         let object = self.http().thread.dataset.id(request.object());
         self.at_object(request.object().index, b"");
         self.write_head(&HeadSpec::new(Method::Get, &[]), &Nothing);
-        // An object of no bytes may come without content.
+        // An empty object may be returned without content.
         let expected: &[u16] = if object.length == 0 { &[200, 204] } else { &[200] };
         let http = self.http_mut();
         let sending = Sending::new(Method::Get, &http.head, expected);
@@ -288,7 +295,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         }
     }
 
-    /// Reads an object of the dataset, and checks its bytes and the checksum that the store keeps of it.
+    /// Reads an object of the dataset, and checks its content and the store's checksum.
     async fn get_with_checksum(&mut self, request: &Request) -> Completion {
         let object = self.http().thread.dataset.id(request.object());
         self.at_object(request.object().index, b"");
@@ -349,7 +356,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         read_ranges(&mut http.connection, sending, &wanted, &http.ranges).await
     }
 
-    /// Writes the head of a GET of the ranges that were chosen.
+    /// Writes the head of a GET for the chosen ranges.
     fn write_ranged_head(&mut self, request: &Request) {
         let http = self.http_mut();
         let mut value = std::mem::take(&mut http.scratch);
@@ -374,7 +381,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         check_length(&mut self.http_mut().connection, &reply, request, expected)
     }
 
-    /// Asks for the metadata of an object that others wrote.
+    /// Requests the metadata of an object that others wrote.
     async fn head_listed(&mut self, request: &Request, listed: Listed) -> Completion {
         self.at_object(request.object().index, b"");
         let spec = HeadSpec::new(Method::Head, &[200, 204]);
@@ -388,7 +395,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await.completion()
     }
 
-    /// Lists the next page of a place; after the last page the first comes again.
+    /// Lists the next page of a place; after the last page, starts again with the first.
     async fn list(&mut self, request: &Request) -> Completion {
         if let Subject::Listing(listing) = &request.subject {
             return self.list_prefix(listing).await;
@@ -445,7 +452,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         completion
     }
 
-    /// Lists all keys under a prefix as one request, each page of which has the time of a request.
+    /// Lists all keys under a prefix as one request; each page has the timeout of a request.
     async fn list_whole(
         &mut self,
         place: &str,
@@ -455,7 +462,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         self.list_pages(place, prefix, take, || false, true).await
     }
 
-    /// Gives the keys under a prefix to `take`, page by page, until there are enough.
+    /// Passes the keys under a prefix to `take`, page by page, until it has enough.
     async fn list_pages(
         &mut self,
         place: &str,
@@ -500,7 +507,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         }
     }
 
-    /// Deletes keys one by one; returns how many are gone. Outside of the measurement.
+    /// Deletes keys one by one; returns how many no longer exist. Outside of the measurement.
     async fn delete_each(&mut self, place: &str, keys: &[String]) -> Result<u64, Error> {
         let mut gone = 0;
         for key in keys {
@@ -517,7 +524,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         Ok(gone)
     }
 
-    /// Reads a small object, if it is there. Outside of the measurement.
+    /// Reads a small object, if it exists. Outside of the measurement.
     async fn read_text(&mut self, place: &str, key: &str) -> Result<Option<String>, Error> {
         self.renew_deadline();
         self.at(place, key);
@@ -534,10 +541,10 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         }
     }
 
-    /// Asks who wrote the object that this points at, or the version of it that the query names.
+    /// Asks for the writer of the selected object, or of the version that the query names.
     ///
     /// # Errors
-    /// The answer that did not say so.
+    /// The answer, if it does not reveal the writer.
     async fn writer_here(&mut self, query: &[u8]) -> Result<Writer, Reply> {
         let spec = HeadSpec { query, ..HeadSpec::new(Method::Head, &[200, 204]) };
         let reply = self.ask_for_body(&spec, &Nothing, &[Self::RUN]).await;
@@ -546,7 +553,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     }
 }
 
-/// Ends a request for an operation that the driver does not declare.
+/// Panics: the driver does not declare this operation.
 fn undeclared() -> ! {
     unreachable!("Trial::check refused what is not in OPERATIONS")
 }

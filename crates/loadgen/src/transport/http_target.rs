@@ -1,6 +1,5 @@
-//! The target of a driver over HTTP: the settings that all of them have, endpoints and TLS, and the
-//! connection of a client with the head and the answer of its last request. `http_store.rs` makes requests
-//! with it.
+//! The target of a driver over HTTP: common settings, endpoints and TLS, and the connection of a
+//! client with the head and the answer of its last request. `http_store.rs` makes requests with it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -53,26 +52,26 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     Operation::PutIfAbsent,
 ];
 
-/// Whom the target's certificate is trusted by.
+/// Trust in the target's certificate.
 pub(crate) const TLS: Setting = setting(
     "tls",
     SettingKind::Map,
     "ca_file: a PEM file to trust instead of this host's authorities; verify: false to trust anybody",
 );
 
-/// Headers of the user's own.
+/// Additional headers.
 pub(crate) const HEADERS: Setting =
     setting("headers", SettingKind::Map, "headers added to every request");
 
-/// Which of several networks the load goes by.
+/// Source addresses, which select among several networks.
 pub(crate) const SOURCE: Setting = setting(
     "source",
     SettingKind::Texts,
     "addresses of this host that connections leave from; clients spread evenly over them",
 );
 
-/// Returns the mistakes in a trial that every driver of an object store over HTTP looks for; `urls` are
-/// the settings that hold URLs.
+/// Returns the mistakes that every driver of an object store over HTTP checks for; `urls` are the
+/// names of the settings with URLs.
 pub(crate) fn mistakes(
     trial: &Trial,
     known: &[Setting],
@@ -113,23 +112,24 @@ pub(crate) struct HttpTarget {
     judge: Judge,
     dataset: Dataset,
     payload: PayloadSpec,
-    /// Connections of one client.
+    /// Connections per client.
     pub(super) connections: u32,
-    /// The key that objects are encrypted with, if they are.
+    /// Encryption keys, if objects are encrypted.
     sealing: Option<Arc<SealingKey>>,
-    /// Others' places, where the trial may write into them.
+    /// State of foreign places, if the trial may write to them.
     pub(super) foreign: Option<Arc<ForeignPlaces>>,
     pub(super) timeout_ns: u64,
     pub(crate) is_per_request: bool,
-    /// Whether the history of all calls is kept: then reads tell versions, and no write is sent twice.
+    /// Whether the trial keeps a history: then reads identify versions, and no write is sent twice.
     pub(crate) keeps_history: bool,
     /// How reads of objects that others wrote were checked.
     checked: MethodTotals,
 }
 
 impl HttpTarget {
-    /// Resolves the names of a target's URLs and reads what its clients need of the trial.
-    /// `plain_key` returns the key of the object that a key was derived from: of a copy, of a part.
+    /// Resolves the names in a target's URLs and reads what its clients need of the trial.
+    /// `plain_key` returns the key of the object from which a key was derived: that of a copy or a
+    /// part.
     ///
     /// # Errors
     /// A name has no address, or a file of certificates cannot be read.
@@ -163,18 +163,18 @@ impl HttpTarget {
         })
     }
 
-    /// Returns how the load did its work, for the record.
+    /// Returns the methods that the load used, for the record.
     pub(crate) fn features(&self) -> Vec<(String, String)> {
         self.checked.feature().into_iter().collect()
     }
 
-    /// Returns the headers of a put that say who wrote it, sorted; `name` is that of the metadata.
+    /// Returns the headers that tag a put with its writer, sorted; `name` is that of the metadata.
     pub(crate) fn owner_headers(&self, tag: OwnerTag, name: &'static str) -> Vec<Header<'_>> {
         self.foreign.as_ref().map(|foreign| foreign.headers(tag, name)).unwrap_or_default()
     }
 }
 
-/// What the clients of one load thread share.
+/// State that the clients of one load thread share.
 pub(crate) struct HttpThread {
     pub(crate) target: Arc<HttpTarget>,
     pub(crate) reactor: Rc<Reactor>,
@@ -186,7 +186,7 @@ pub(crate) struct HttpThread {
 }
 
 impl HttpThread {
-    /// Makes what a load thread has, on that thread.
+    /// Creates the state of a load thread, on that thread.
     ///
     /// # Errors
     /// The kernel gave no descriptor.
@@ -202,7 +202,7 @@ impl HttpThread {
         }))
     }
 
-    /// Returns the bytes of a stretch of an object, encrypted where objects are.
+    /// Returns a range of an object's payload, encrypted if objects are encrypted.
     #[inline]
     pub(crate) fn body(&self, object: ObjectId, range: Range<u64>) -> Payload<'_> {
         let (start, length) = (range.start, range.end - range.start);
@@ -223,39 +223,39 @@ impl Thread for Rc<HttpThread> {
     }
 }
 
-/// One client of a store `S`: a connection, and one for each further part in flight.
+/// One client of a store `S`: a connection, and another one for each additional part in flight.
 pub(crate) struct HttpClient<S> {
     pub(crate) thread: Rc<HttpThread>,
-    /// Clients that help with the parts of this one's objects.
+    /// Clients that help to transfer the parts of this client's objects.
     pub(crate) helpers: Helpers<S>,
     pub(crate) connection: Connection,
-    /// The head of the last request.
+    /// Head of the last request.
     pub(crate) head: Vec<u8>,
-    /// The body and the headers of the last answer that was kept.
+    /// Body and headers of the last answer that was kept.
     pub(crate) collect: Collect,
-    /// A header's value or a body that is put together for one request.
+    /// Buffer for the value of a header or a body of one request.
     pub(crate) scratch: Vec<u8>,
     pub(super) ranges: Vec<(u64, u64)>,
-    /// The token with which the listing of a bucket goes on.
+    /// Token with which the listing of a bucket continues.
     pub(super) next_pages: HashMap<u64, String>,
-    /// The last key of a bucket's last page, where a history is kept.
+    /// Last key of a bucket's last page, if a history is kept.
     pub(super) last_keys: HashMap<u64, String>,
-    /// Which objects the last page covered, where a history is kept.
+    /// Objects covered by the last page, if a history is kept.
     pub(super) listed: Vec<Listing>,
     pub(crate) opener: Option<Opener>,
-    /// What puts say of themselves.
+    /// How puts are tagged.
     pub(crate) tag: OwnerTag,
-    /// The text of the last failure, where later requests would hide it.
+    /// Text of the last failure, kept if later requests would hide it.
     pub(crate) error: Option<String>,
     /// Whether the last answer to `ask` or `ask_for_body` was 401.
     pub(crate) is_unauthorized: bool,
 }
 
 impl<S> HttpClient<S> {
-    /// Makes client number `index` without helpers; returns beside it the URL that it asks.
+    /// Creates client number `index` without helpers; also returns the URL that it uses.
     ///
     /// # Errors
-    /// The host of the URL is no name that a certificate can have.
+    /// The host in the URL is not a valid name for a certificate.
     pub(super) fn new(thread: &Rc<HttpThread>, index: u32) -> Result<(Self, &Url), Error> {
         let target = &thread.target;
         let (endpoint, mut peer) = peer_of(&target.endpoints, target.tls.as_ref(), index)?;
@@ -285,12 +285,12 @@ impl<S> HttpClient<S> {
         Ok((client, &endpoint.url))
     }
 
-    /// Takes the token of a bucket's next page, and the last key of the one before it.
+    /// Takes the token of a bucket's next page, and the last key of the previous page.
     pub(super) fn page_after(&mut self, bucket: u64) -> (Option<String>, Option<String>) {
         (self.next_pages.remove(&bucket), self.last_keys.remove(&bucket))
     }
 
-    /// Keeps which objects a page of a bucket's listing covers and shows, where a history is kept.
+    /// Records which objects a page of a bucket's listing covers and shows, if a history is kept.
     pub(super) fn note_listed(
         &mut self,
         bucket: u64,
@@ -317,13 +317,13 @@ impl<S> HttpClient<S> {
     }
 }
 
-/// What a head says beside where it goes.
+/// The contents of a head other than the resource.
 #[derive(Clone, Copy)]
 pub(crate) struct HeadSpec<'a> {
     pub(crate) method: Method,
     /// Sorted and encoded.
     pub(crate) query: &'a [u8],
-    /// Lower case, sorted.
+    /// In lower case, sorted.
     pub(crate) headers: &'a [Header<'a>],
     /// Statuses that mean success.
     pub(crate) expected: &'static [u16],
@@ -332,13 +332,13 @@ pub(crate) struct HeadSpec<'a> {
     pub(crate) is_idempotent: bool,
 }
 
-/// Which digest of its body a request carries, where the protocol has headers for it.
+/// Digest of the body that a request carries, if the protocol has headers for it.
 #[derive(Clone, Copy)]
 pub(crate) enum BodyDigest {
     None,
-    /// `Content-MD5`, which the store demands.
+    /// `Content-MD5`, which the store requires.
     Md5,
-    /// The target's checksum, for an object or a part; its SHA-256 where that is known already.
+    /// The target's checksum, for an object or a part; with its SHA-256 if that is known already.
     Object(Option<[u8; 32]>),
 }
 
@@ -348,7 +348,7 @@ impl HeadSpec<'_> {
         Self { method, query: b"", headers: &[], expected, digest: BodyDigest::None, is_idempotent }
     }
 
-    /// Returns what is sent when the head has been written.
+    /// Returns the request to send once the head has been written.
     #[inline]
     pub(crate) fn sending<'a>(&self, head: &'a [u8]) -> Sending<'a> {
         let Self { method, expected, is_idempotent, .. } = *self;
@@ -356,7 +356,8 @@ impl HeadSpec<'_> {
     }
 }
 
-/// Ends a head: the length of a body that may have one, and what the target adds to every request.
+/// Completes a head: the length of a body if there may be one, and the headers that the target adds
+/// to every request.
 #[inline]
 pub(crate) fn finish_head<U: Upload>(
     head: &mut Vec<u8>,

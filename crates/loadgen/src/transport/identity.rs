@@ -1,11 +1,12 @@
-//! The identity of a file, a device or a file system that survives a reboot: a byte-for-byte copy of a
-//! marked device has the same mark, and must not be taken for the original.
+//! The identity of a file, a device or a file system, which survives a reboot. A byte-for-byte copy
+//! of a marked device has the same mark, and must not be taken for the original.
 //!
-//! Names, device numbers and `diskseq` change from boot to boot and are not used for marks. Where no
+//! Names, device numbers and `diskseq` change from boot to boot and are not used for marks. If no
 //! property survives, there is no identity, and the mark is bound to the length alone.
 //!
-//! A *volume* is what places lie on, a file system or a device, with the path that leads there. Where
-//! nothing better is known, it is told by its number, which only another boot gives to another.
+//! A *volume* is a file system or a device that places lie on, with the path that leads there. If
+//! no better property is known, its number identifies it, which may belong to another one after a
+//! reboot.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,9 +14,9 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, StatxFlags, major, minor};
 
-/// File systems whose files keep their inode's number, as `statfs` names them: ext, XFS, btrfs, ZFS,
-/// F2FS, bcachefs, tmpfs, overlayfs, NFS, CephFS, Lustre, GPFS, GFS2, OCFS2. FUSE, FAT and SMB may
-/// number a file anew while it is there.
+/// File systems with stable inode numbers, as `statfs` names them: ext, XFS, btrfs, ZFS, F2FS,
+/// bcachefs, tmpfs, overlayfs, NFS, CephFS, Lustre, GPFS, GFS2, OCFS2. FUSE, FAT and SMB may change
+/// the number of an existing file.
 const NUMBERED: [u32; 14] = [
     0xef53,
     0x5846_5342,
@@ -32,7 +33,7 @@ const NUMBERED: [u32; 14] = [
     0x0116_1970,
     0x7461_636f,
 ];
-/// Their snapshots keep inode numbers, and have a file system id of their own.
+/// Its snapshots keep inode numbers, but have their own file system ID.
 const BTRFS: u32 = 0x9123_683e;
 const ZFS: u32 = 0x2fc1_2fc1;
 /// Whether it reports a birth time depends on the kernel's version.
@@ -41,17 +42,17 @@ const NFS: u32 = 0x6969;
 /// Attributes in sysfs that identify a disk, a volume, an array or a virtual disk.
 const OF_DISKS: [&str; 6] =
     ["wwid", "device/wwid", "dm/uuid", "md/uuid", "serial", "device/serial"];
-/// Attributes in `device` that together identify an image of RBD.
+/// Attributes in `device` that together identify an RBD image.
 const OF_IMAGES: [&str; 5] = ["cluster_fsid", "pool_id", "pool_ns", "image_id", "snap_id"];
 
-/// Returns a digest of the identity of a file or device; `None` where no property survives.
+/// Returns a digest of the identity of a file or device; `None` if no property survives a reboot.
 pub(crate) fn of(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
     let crc =
         |known: String| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, known.as_bytes());
     known(file, is_device).map(|known| format!("{:016x}", crc(known)))
 }
 
-/// Returns the volume that a device is, or a file that others made, as text for people.
+/// Returns the volume of a device, or of a file that others made, as text for people.
 pub(crate) fn of_itself(path: &Path, file: BorrowedFd<'_>, is_device: bool, bytes: u64) -> String {
     let known = known(file, is_device).or_else(|| {
         let status = rustix::fs::fstat(file).ok()?;
@@ -59,7 +60,7 @@ pub(crate) fn of_itself(path: &Path, file: BorrowedFd<'_>, is_device: bool, byte
     });
     let mut known = known.unwrap_or_default();
     if is_device {
-        // A load makes a file longer.
+        // The length is part of the identity only if no load extends the file.
         known.push_str(&format!(", {bytes} bytes"));
     }
     volume(path, &known)
@@ -68,20 +69,20 @@ pub(crate) fn of_itself(path: &Path, file: BorrowedFd<'_>, is_device: bool, byte
 /// Returns the volume that a directory lies on, as text for people.
 ///
 /// # Errors
-/// It cannot be opened.
+/// The directory cannot be opened.
 pub fn volume_of(directory: &Path) -> std::io::Result<String> {
     Ok(of_file_system(directory, located(directory)?.as_fd()))
 }
 
-/// Tells whether a file lies on ZFS.
+/// Returns whether a file lies on ZFS.
 pub(super) fn is_zfs(file: BorrowedFd<'_>) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|system| system.f_type as u32 == ZFS)
 }
 
-/// Returns a descriptor that only says where a directory is: nothing is asked of its file system.
+/// Returns a descriptor of a directory without accessing its file system.
 ///
 /// # Errors
-/// It is not there.
+/// The directory does not exist.
 pub(crate) fn located(directory: &Path) -> std::io::Result<std::fs::File> {
     std::fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(directory)
 }
@@ -92,19 +93,21 @@ pub(crate) fn of_file_system(path: &Path, file: BorrowedFd<'_>) -> String {
         let number = rustix::fs::fstat(file).ok()?.st_dev;
         let disk = of_device(&Path::new("/sys/dev/block").join(number_of(number)));
         let mount = Mount::of(number);
-        // A program behind a mount in user space may be as fragile as rbd-fuse: the kernel knows it.
+        // The program behind a FUSE mount may be as fragile as rbd-fuse, so only the kernel is
+        // asked.
         if let Some(Mount { kind, source }) = &mount
             && (kind == "fuse" || kind.starts_with("fuse."))
         {
             return Some(format!("mount of {source} ({kind})"));
         }
         let kind = rustix::fs::fstatfs(file).ok()?.f_type as u32;
-        // That of XFS is its device's number, and so no better than a disk's serial number.
+        // On XFS, this is the device's number, which is no better than a disk's serial number.
         let id = || {
             let id = rustix::fs::fstatvfs(file).ok()?.f_fsid;
             (id != 0).then(|| format!("file system {id:x}"))
         };
-        // Some file systems are only numbered by the kernel, as NFS: what is mounted tells them.
+        // Some file systems, such as NFS, have only a number of the kernel: they are identified by
+        // their mount.
         let source = || mount.map(|mount| format!("mount of {}", mount.source));
         let name = disk.or_else(id).or_else(source).unwrap_or_else(|| number_of(number));
         Some(format!("{name} (type {kind:x})"))
@@ -113,7 +116,7 @@ pub(crate) fn of_file_system(path: &Path, file: BorrowedFd<'_>) -> String {
 }
 
 fn volume(path: &Path, known: &str) -> String {
-    // The same relative path means another one elsewhere.
+    // The same relative path leads elsewhere from another directory.
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     format!("{}: {known}", path.display())
 }
@@ -124,9 +127,9 @@ fn number_of(device: u64) -> String {
 
 /// A line of `mountinfo`.
 struct Mount {
-    /// Of its file system, such as `nfs4`.
+    /// Type of the file system, such as `nfs4`.
     kind: String,
-    /// What is mounted: a device, or a server's path.
+    /// Source of the mount: a device, or a server's path.
     source: String,
 }
 
@@ -147,7 +150,7 @@ fn known(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
         of_device(&Path::new("/sys/dev/block").join(number)).or_else(|| of_loop(file))
     } else {
         let system = rustix::fs::fstatfs(file).ok()?;
-        // The constants of `statfs` are 32 bits wide, its field is not everywhere.
+        // The constants of `statfs` are 32 bits wide, but its field is not on every platform.
         let kind = system.f_type as u32;
         let of_system = || rustix::fs::fstatvfs(file).map(|found| found.f_fsid).ok();
         let own = matches!(kind, BTRFS | ZFS).then(of_system).flatten().unwrap_or_default();
@@ -157,7 +160,7 @@ fn known(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
     }
 }
 
-/// Returns the birth time of a file: inode numbers are used again after a delete.
+/// Returns the birth time of a file, because inode numbers are reused after a delete.
 fn born(file: BorrowedFd<'_>) -> Option<String> {
     let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
     let at = found.stx_btime;
@@ -165,14 +168,14 @@ fn born(file: BorrowedFd<'_>) -> Option<String> {
     is_known.then(|| format!("{}.{:09}", at.tv_sec, at.tv_nsec))
 }
 
-/// Returns the identity of a device by sysfs; of a partition, that of its disk and its start.
+/// Returns the identity of a device from sysfs; for a partition, that of its disk and its start.
 fn of_device(known: &Path) -> Option<String> {
     let read = |name: &str| {
         let text = std::fs::read_to_string(known.join(name)).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     };
     if read("partition").is_some() {
-        // The kernel's own view of the folder, in which a partition lies in its disk's.
+        // The kernel's view of the folder, where a partition lies inside its disk's folder.
         let disk = std::fs::canonicalize(known).ok()?;
         let disk = of_device(disk.parent()?)?;
         return Some(format!("{disk}, from {}", read("start")?));
@@ -187,7 +190,8 @@ fn of_device(known: &Path) -> Option<String> {
 
 /// Returns the identity of a loop device: the inode of its backing file, which may have no name.
 fn of_loop(device: BorrowedFd<'_>) -> Option<String> {
-    /// Of linux/loop.h; five numbers begin `loop_info64`: device, inode, device, offset, limit.
+    /// From linux/loop.h. `loop_info64` begins with five numbers: device, inode, device, offset,
+    /// limit.
     const LOOP_GET_STATUS64: libc::Ioctl = 0x4c05;
     const LOOP_MAJOR: u32 = 7;
     let status = rustix::fs::fstat(device).ok()?;
@@ -214,7 +218,7 @@ mod tests {
     impl Folder {
         fn new(name: &str) -> Self {
             let name = format!("loadstone-{name}-{}", std::process::id());
-            // A tmpfs, whose files have an identity.
+            // On tmpfs, files have an identity.
             let path = PathBuf::from("/dev/shm").join(name);
             fs::create_dir_all(&path).expect("there is room");
             Self(path)

@@ -1,9 +1,10 @@
-//! Completions that come from foreign threads: a library's or a runtime's.
+//! Completions from foreign threads, of a library or a runtime.
 //!
-//! A driver over such threads makes one [`Inbox`] for each load thread, whose reactor waits at it. Each
-//! client takes a [`Seat`] and asks by [`Seat::ask`]: it hands the work and a [`Promise`] to the other
-//! threads, and goes on when the promise is kept. Any number of clients waits so on one load thread;
-//! how many threads the other side has is its own affair. For a tokio runtime:
+//! A driver over such threads creates one [`Inbox`] for each load thread, at which its reactor
+//! waits. Each client takes a [`Seat`] and calls [`Seat::ask`], which passes the work and a
+//! [`Promise`] to the other threads and waits until the promise is kept. Any number of clients can
+//! wait on one load thread, independently of the number of threads on the other side. For a tokio
+//! runtime:
 //!
 //! ```ignore
 //! seat.ask(&reactor, |promise| {
@@ -26,8 +27,8 @@ use crate::clock::{Clock, monotonic_ns};
 use crate::cryptography::{self, Spent};
 use crate::reactor::{Park, Reactor, TaskIndex};
 
-/// One bit for each client whose request has ended: telling takes no lock, and a load thread that is
-/// awake is not woken.
+/// One bit for each client whose request has ended. Setting it takes no lock, and does not wake a
+/// load thread that is awake.
 pub(crate) struct Inbox {
     ended: Box<[AtomicU64]>,
     tasks: Box<[AtomicU32]>,
@@ -37,7 +38,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Makes an inbox for at most so many clients.
+    /// Creates an inbox for at most `clients` clients.
     pub(crate) fn new(clients: usize) -> Arc<Self> {
         Arc::new(Self {
             ended: (0..clients.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
@@ -48,7 +49,7 @@ impl Inbox {
         })
     }
 
-    /// Makes a reactor that waits here.
+    /// Creates a reactor that waits at this inbox.
     pub(crate) fn reactor(self: &Arc<Self>) -> Rc<Reactor> {
         Reactor::new(Box::new(InboxPark(Arc::clone(self))), Clock::real())
     }
@@ -56,14 +57,14 @@ impl Inbox {
     /// Gives a client its seat.
     ///
     /// # Panics
-    /// When there are more clients than the inbox was made for.
+    /// There are more clients than the inbox was made for.
     pub(crate) fn take_seat(self: &Arc<Self>) -> Seat {
         let number = self.taken.fetch_add(1, Ordering::Relaxed);
         assert!((number as usize) < self.tasks.len(), "made for fewer clients");
         Seat { inbox: Arc::clone(self), number }
     }
 
-    /// Wakes the tasks of all clients whose request has ended; tells whether there was any.
+    /// Wakes the tasks of all clients whose request has ended; returns whether there was any.
     fn deliver(&self, wake: &mut dyn FnMut(TaskIndex)) -> bool {
         let mut has_any = false;
         for (word, first) in self.ended.iter().zip((0..).step_by(64)) {
@@ -90,18 +91,18 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Says which task is to be woken.
+    /// Sets the task to wake.
     pub(crate) fn expect(&self, task: TaskIndex) {
         self.inbox.tasks[self.number as usize].store(task, Ordering::Relaxed);
     }
 
-    /// Wakes the task, from any thread. It looks for itself what has ended: after a timeout, the end
-    /// of an earlier request may wake it too.
+    /// Wakes the task, from any thread. The task checks what has ended: after a timeout, the end of
+    /// an earlier request may wake it too.
     pub(crate) fn notify(&self) {
         let inbox = &self.inbox;
         inbox.ended[self.number as usize / 64].fetch_or(1 << (self.number % 64), Ordering::SeqCst);
-        // The load thread says that it parks before it looks a last time: either it sees the bit
-        // or we see that it parks.
+        // The load thread announces that it parks before it checks a last time: either it sees the
+        // bit, or we see that it parks.
         if inbox.is_parked.load(Ordering::SeqCst)
             && let Some(thread) = inbox.thread.get()
         {
@@ -109,12 +110,12 @@ impl Seat {
         }
     }
 
-    /// Starts work on other threads and waits for its value; returns it and when it was there.
-    /// At the task's deadline the work is left to itself.
+    /// Starts work on other threads and waits for its value; returns it and the time when it was
+    /// ready. At the task's deadline, the work is abandoned.
     ///
     /// # Errors
-    /// The work could not be started, `TimedOut` when the deadline came first, or `BrokenPipe` when
-    /// the promise was dropped: the work was cancelled, or has panicked.
+    /// The work could not be started; `TimedOut` if the deadline came first; or `BrokenPipe` if the
+    /// promise was dropped, because the work was cancelled or panicked.
     pub(crate) async fn ask<T>(
         &self,
         reactor: &Reactor,
@@ -137,7 +138,7 @@ impl Seat {
         .await
     }
 
-    /// Runs a call that blocks on a thread of its own, for what is rare, and waits for its value.
+    /// Runs a blocking call on a new thread, for rare calls, and waits for its value.
     ///
     /// # Errors
     /// As [`Seat::ask`].
@@ -157,7 +158,7 @@ impl Seat {
     }
 }
 
-/// What other threads hold of a request in flight.
+/// Held by other threads for a request in flight.
 pub(crate) struct Promise<T> {
     seat: Seat,
     sender: Option<SyncSender<(T, u64)>>,
@@ -175,7 +176,7 @@ impl<T> Promise<T> {
 
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
-        // First, so that the task sees that nothing will come.
+        // Dropped first, so that the task sees that nothing will come.
         self.sender = None;
         self.seat.notify();
     }
@@ -232,7 +233,7 @@ mod tests {
         park.park(0, &mut |_| panic!("nothing has ended")).expect("looking cannot fail");
     }
 
-    /// Asks, with a deadline after so long, and returns the value or the kind of the error.
+    /// Calls `ask` with a deadline, and returns the value or the kind of the error.
     fn asked(
         timeout_ns: u64,
         start: impl FnOnce(Promise<u32>) + 'static,
@@ -264,7 +265,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let kept_back = move |promise| sender.send(promise).expect("the test listens");
         assert_eq!(asked(1_000_000, kept_back), Err(io::ErrorKind::TimedOut));
-        // The request was given up: its completion is dropped.
+        // The request was given up, so its completion is dropped.
         receiver.recv().expect("the promise").keep(9);
     }
 }

@@ -1,12 +1,12 @@
-//! Whether this host lets a trial have its connections.
+//! Checks whether this host allows the connections and files of a trial.
 
 use crate::transport::parts::connections_of_a_client;
 use crate::trial::Trial;
 
-/// Descriptors that a load generator needs beside its connections.
+/// Descriptors that the load generator needs in addition to its connections.
 const SPARE_DESCRIPTORS: u64 = 64;
 
-/// Returns the mistakes of a trial that wants more connections than this host gives.
+/// Returns the mistakes of a trial that needs more connections than this host allows.
 pub(crate) fn mistakes(trial: &Trial, places: usize) -> Vec<String> {
     let of_a_client = u64::from(connections_of_a_client(trial));
     let connections = u64::from(trial.load.clients()).saturating_mul(of_a_client);
@@ -31,7 +31,7 @@ pub(crate) fn mistakes(trial: &Trial, places: usize) -> Vec<String> {
     mistakes
 }
 
-/// Returns the mistake of a trial whose clients want more files than this process may open.
+/// Returns the mistake of a trial whose clients need more files than this process may open.
 pub(crate) fn file_mistake(trial: &Trial, files_of_a_client: u64) -> Option<String> {
     let clients = u64::from(trial.load.clients());
     let (_, hard) = descriptors()?;
@@ -44,26 +44,26 @@ pub(crate) fn file_mistake(trial: &Trial, files_of_a_client: u64) -> Option<Stri
     })
 }
 
-/// Lets this process open as many files as it may.
+/// Raises the limit of open files to the maximum that this process may have.
 pub(crate) fn raise_descriptors() {
     let Some((soft, hard)) = descriptors() else { return };
     if soft < hard {
         let limit = libc::rlimit { rlim_cur: hard, rlim_max: hard };
-        // A refusal is no error here: if the descriptors run out, requests will say so.
-        // SAFETY: the kernel reads one struct that is ours.
+        // Errors are ignored: if descriptors run out, requests will report that. SAFETY: the kernel
+        // reads one struct that we own.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
     }
 }
 
-/// Returns how many files this process may open now, and at most.
+/// Returns the current and the maximum limit of open files.
 fn descriptors() -> Option<(u64, u64)> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel writes one struct that is ours.
+    // SAFETY: the kernel writes one struct that we own.
     let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     (result == 0).then_some((limit.rlim_cur, limit.rlim_max))
 }
 
-/// Returns how many local ports connections to one address can have.
+/// Returns how many local ports are available for connections to one address.
 fn ports() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let range: Vec<u64> = text

@@ -1,5 +1,5 @@
-//! What drivers are built from: sockets, HTTP exchanges, rings, disks, and completions that come from
-//! foreign threads.
+//! Building blocks of drivers: sockets, HTTP exchanges, rings, disks, and completions from foreign
+//! threads.
 
 pub(crate) mod connection;
 pub(crate) mod disk;

@@ -1,8 +1,8 @@
-//! How much of a dataset lies in this host's page cache.
+//! Measures how much of a dataset lies in this host's page cache.
 //!
-//! Looked at by `mincore`, which every kernel has, and which reads nothing. Where a file is neither
-//! ours nor writable the kernel says that all of it is there, and ZFS keeps what was read elsewhere:
-//! there, nothing is known.
+//! Uses `mincore`, which every kernel has and which reads nothing. For a file that we neither own
+//! nor may write to, the kernel reports that all of it is present, and ZFS caches reads elsewhere:
+//! in these cases, the result is unknown.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
@@ -12,25 +12,27 @@ use rustix::fs::Access;
 
 use super::{disk, identity};
 
-/// Places of a dataset that are looked at, and how much at each.
+/// Number of samples of a dataset, and bytes per sample.
 const LOOKS: u64 = 256;
 const LOOK_BYTES: u64 = 1 << 20;
-/// For how long: a look opens a file, which takes a network file system a round trip.
+/// Maximum duration of sampling: each sample opens a file, which takes a round trip on a network
+/// file system.
 const LOOKS_MAX: Duration = Duration::from_millis(500);
-/// Multiples of the golden ratio, without their whole parts, cover a range evenly however many there
-/// are.
+/// The fractional parts of multiples of the golden ratio cover a range evenly, for any number of
+/// samples.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-/// How much of a dataset was looked at, and how much of that was in the page cache.
+/// How much of a dataset was sampled, and how much of that was in the page cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cached {
     pub(crate) sampled_bytes: u64,
     pub(crate) resident_bytes: u64,
 }
 
-/// Looks at places that are spread evenly over a dataset; `None` where none can be seen.
+/// Samples positions that are spread evenly over a dataset; `None` if none can be observed.
 ///
-/// `stretch_of` returns the file that holds an object, where it begins there, and its length.
+/// `stretch_of` returns the file that contains an object, the object's offset in it, and its
+/// length.
 pub(crate) fn look<F: AsFd>(
     objects: u64,
     mut stretch_of: impl FnMut(u64) -> Option<(F, u64, u64)>,
@@ -43,7 +45,7 @@ pub(crate) fn look<F: AsFd>(
         }
         let place = (number as f64 + 0.5) * GOLDEN % 1.0 * objects as f64;
         let Some((file, start, bytes)) = stretch_of(place as u64) else { continue };
-        // Where it is in its object: at its begin, its end, or between them.
+        // Position within the object: at its start, at its end, or between them.
         let within = (bytes.saturating_sub(LOOK_BYTES) as f64 * place.fract()) as u64;
         let seen = resident(file.as_fd(), start + within, bytes.min(LOOK_BYTES));
         if let Some((sampled, resident)) = seen {
@@ -54,7 +56,8 @@ pub(crate) fn look<F: AsFd>(
     (cached.sampled_bytes > 0).then_some(cached)
 }
 
-/// Returns how many bytes the pages of a stretch have, and those of them that are in the page cache.
+/// Returns the size of the pages of a range in bytes, and how many of these bytes are in the page
+/// cache.
 fn resident(file: BorrowedFd<'_>, start: u64, bytes: u64) -> Option<(u64, u64)> {
     if bytes == 0 || !is_told(file) {
         return None;
@@ -64,8 +67,8 @@ fn resident(file: BorrowedFd<'_>, start: u64, bytes: u64) -> Option<(u64, u64)> 
     let length = usize::try_from(start + bytes - first).ok()?;
     let mut states = vec![0_u8; length.div_ceil(page as usize)];
     let offset = i64::try_from(first).ok()?;
-    // SAFETY: a new mapping of a file that is open, which nothing reads or writes; where it is put is
-    // the kernel's affair.
+    // SAFETY: a new mapping of an open file, which nothing reads or writes; the kernel chooses its
+    // address.
     let mapped = unsafe {
         let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED);
         libc::mmap(ptr::null_mut(), length, protection, flags, file.as_raw_fd(), offset)
@@ -73,8 +76,8 @@ fn resident(file: BorrowedFd<'_>, start: u64, bytes: u64) -> Option<(u64, u64)> 
     if mapped == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: `mapped` has this length, `states` has a byte for each of its pages, and no other reference to the
-    // mapping exists.
+    // SAFETY: `mapped` has this length, `states` has a byte for each of its pages, and no other
+    // reference to the mapping exists.
     let answer = unsafe {
         let answer = libc::mincore(mapped, length, states.as_mut_ptr());
         libc::munmap(mapped, length);
@@ -84,7 +87,7 @@ fn resident(file: BorrowedFd<'_>, start: u64, bytes: u64) -> Option<(u64, u64)> 
     (answer == 0).then_some((states.len() as u64 * page, there * page))
 }
 
-/// Tells whether the kernel answers for a file, and means it.
+/// Returns whether the kernel's answer for a file is reliable.
 fn is_told(file: BorrowedFd<'_>) -> bool {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let is_ours = rustix::fs::fstat(file).is_ok_and(|status| status.st_uid == disk::user());
@@ -104,7 +107,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Returns a file without a name, beside the tests' own program: `/tmp` may be memory.
+    /// Returns an unnamed file in the directory of the test program, because `/tmp` may be in
+    /// memory.
     fn written(bytes: u64) -> File {
         let program = std::env::current_exe().expect("a path");
         let name = format!("{:?}.page-cache", std::thread::current().id());

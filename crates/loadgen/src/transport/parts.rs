@@ -1,4 +1,5 @@
-//! One object in several requests at once: who takes which part, and how each part went.
+//! Transfers one object in several concurrent requests: distributes the parts and collects their
+//! results.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -13,7 +14,7 @@ use crate::reactor::Reactor;
 use crate::requests::Request;
 use crate::trial::{Division, Trial};
 
-/// What a stop leaves a client to have the store drop what it has begun.
+/// After a stop, the time that a client has to make the store drop what it has begun.
 const LAST_STEP_NS: u64 = 2_000_000_000;
 
 /// Returns the connections of one client of a trial.
@@ -22,7 +23,8 @@ pub(crate) fn connections_of_a_client(trial: &Trial) -> u32 {
     if has_parts { trial.options.part_concurrency.max(1) } else { 1 }
 }
 
-/// The clients that help another with the parts of its objects, and how those of the last one ended.
+/// The clients that help another with the parts of its objects, and the results of the last
+/// object's parts.
 #[derive(Debug)]
 pub(crate) struct Helpers<C> {
     pub(crate) clients: Vec<C>,
@@ -35,22 +37,22 @@ impl<C> Default for Helpers<C> {
     }
 }
 
-/// A client that works on the parts of one object together with helpers of its own kind.
+/// A client that transfers the parts of one object together with helpers of its own type.
 pub(crate) trait InParts: Sized {
     fn helpers(&mut self) -> &mut Helpers<Self>;
-    /// Returns what the last request of this client's own was about, if it failed.
+    /// Returns the description of the last failure of this client's own requests.
     fn own_error(&self) -> Option<String>;
-    /// Keeps what a failure was about, which later requests would hide.
+    /// Keeps the description of a failure, which later requests would hide.
     fn keep_error(&mut self, told: Option<String>);
-    /// Returns the parts of the object that a request is about.
+    /// Returns the parts of a request's object.
     fn division(&self, request: &Request) -> Division;
     /// Reads an object with one request.
     async fn get_whole(&mut self, request: &Request) -> Completion;
-    /// Reads a stretch of an object.
+    /// Reads a range of an object.
     async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Completion;
 
-    /// Does the parts of one object; `work` gives the answer about a part, and what the whole needs
-    /// of it.
+    /// Transfers the parts of one object. `work` returns the completion of a part, and the value
+    /// that the whole needs from it.
     async fn in_parts<T>(
         &mut self,
         count: u64,
@@ -69,7 +71,7 @@ pub(crate) trait InParts: Sized {
         whole
     }
 
-    /// Reads an object in parts, each with a request of its own.
+    /// Reads an object in parts, with one request for each.
     async fn get_in_parts(&mut self, request: &Request) -> Completion {
         let division = self.division(request);
         if division.count() == 0 {
@@ -83,26 +85,26 @@ pub(crate) trait InParts: Sized {
     }
 }
 
-/// What a client did about one part.
+/// Result of one part.
 struct Ended<T> {
     completion: Completion,
-    /// What is needed of it for the whole.
+    /// The value that the whole needs from it.
     value: T,
-    /// What a failure was about.
+    /// Description of a failure.
     told: Option<String>,
 }
 
-/// What became of all parts.
+/// Result of all parts.
 pub(crate) struct Whole<T> {
-    /// Its times span all parts, its bytes are all that moved; it failed as the first part did
-    /// that failed.
+    /// Its times span all parts, its bytes are the total, and its outcome is that of the first
+    /// failed part, if there is one.
     pub(crate) completion: Completion,
-    /// In the order of the parts; those that were not begun are missing.
+    /// In the order of the parts; parts that were not begun are missing.
     pub(crate) values: Vec<T>,
     told: Option<String>,
 }
 
-/// The parts of one object under way.
+/// State of the parts of one object in progress.
 struct Shared<T> {
     count: u64,
     next: Cell<u64>,
@@ -113,7 +115,7 @@ struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Hands out the next part; none once a part has failed.
+    /// Returns the next part; `None` after the last part, or once a part has failed.
     fn take(&self) -> Option<u64> {
         let part = self.next.get();
         let has_failed =
@@ -138,7 +140,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Makes one answer of those of two parts.
+/// Combines the completions of two parts.
 fn joined(whole: &Completion, part: &Completion) -> Completion {
     let first_byte_ns = match (whole.first_byte_ns, part.first_byte_ns) {
         (0, other) | (other, 0) => other,
@@ -155,8 +157,8 @@ fn joined(whole: &Completion, part: &Completion) -> Completion {
     }
 }
 
-/// Has clients do the parts of one object, each one part at a time, until all are done or one has
-/// failed and those in flight have ended. They all belong to one task.
+/// Lets clients transfer the parts of one object, each one part at a time, until all are done, or
+/// until one has failed and those in flight have ended. They all belong to one task.
 async fn share<C, T>(
     own: &mut C,
     others: &mut [C],
@@ -202,7 +204,7 @@ async fn share<C, T>(
     }
 }
 
-/// Drives futures of one task until all have ended. Whatever wakes the task has each looked at.
+/// Polls the futures of one task until all have ended. Each wake-up of the task polls all of them.
 async fn all(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
     poll_fn(|context| {
         futures.retain_mut(|future| future.as_mut().poll(context).is_pending());
@@ -211,7 +213,7 @@ async fn all(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
     .await;
 }
 
-/// Waits for a future, but no longer than until a stop.
+/// Waits for a future, but returns early on a stop.
 pub(crate) async fn unless_stopped<T>(
     reactor: &Rc<Reactor>,
     future: impl Future<Output = T>,
@@ -224,7 +226,7 @@ pub(crate) async fn unless_stopped<T>(
     .await
 }
 
-/// Waits for a future to its end, for which a stop leaves it little time.
+/// Waits for a future to complete, with a short deadline after a stop.
 pub(crate) async fn hurried<T>(reactor: &Rc<Reactor>, future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut is_hurried = false;
@@ -262,7 +264,7 @@ mod tests {
         }
     }
 
-    /// Runs parts of which each takes as many turns as `turns` says; negative ones fail.
+    /// Runs parts, each of which takes as many turns as `turns` says; negative ones fail.
     fn run(clients: usize, turns: &'static [i64]) -> (Whole<u64>, Vec<PartEnd>) {
         let reactor =
             Reactor::new(Box::new(crate::reactor::Sleep), crate::clock::Clock::virtual_at(0));
@@ -293,7 +295,7 @@ mod tests {
         let (whole, ends) = run(3, &[9, 1, 2, 3, 1]);
         assert_eq!(whole.values, [0, 1, 2, 3, 4]);
         assert_eq!((whole.completion.bytes, ends.len()), (50, 5));
-        // One takes the long part; the other two share the rest.
+        // One client takes the long part; the other two share the rest.
         assert_eq!(whole.completion.ended_ns - whole.completion.sent_ns, 9000);
         let (whole, _) = run(1, &[9, 1, 2, 3, 1]);
         assert_eq!(whole.completion.ended_ns - whole.completion.sent_ns, 16_000);

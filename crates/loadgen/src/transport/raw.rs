@@ -1,6 +1,6 @@
-//! One raw HTTP request and its whole answer: for the questions of the semantics card.
+//! One raw HTTP request and its whole answer, for the questions of the semantics card.
 //!
-//! Nothing here is for load: answers are kept whole, whatever their status.
+//! Not used by a load: answers are kept whole, whatever their status.
 
 use loadstone_wire::encode::write_query;
 use loadstone_wire::http1::{Head, Method};
@@ -11,28 +11,28 @@ use crate::transport::transfer::Download;
 /// The most that is kept of an answer's body.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// One request.
+/// A raw HTTP request.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawRequest {
-    /// In capitals.
+    /// Method, in capitals.
     pub method: String,
-    /// The bucket or container; empty for the store itself.
+    /// Bucket or container; empty for the store itself.
     #[serde(default)]
     pub place: String,
-    /// The object; empty for the place itself.
+    /// Key of the object; empty for the place itself.
     #[serde(default)]
     pub key: String,
-    /// Parameters, not encoded; one without a value is sent as its bare name.
+    /// Query parameters, not encoded; one without a value is sent as its bare name.
     #[serde(default)]
     pub query: Vec<(String, Option<String>)>,
     /// Headers, which are signed.
     #[serde(default)]
     pub headers: Vec<(String, String)>,
-    /// How it says who asks.
+    /// How the request is authenticated.
     #[serde(default)]
     pub signing: Signing,
-    /// How long ago it claims to have been signed, in seconds.
+    /// Age of the signature that the request claims, in seconds.
     #[serde(default)]
     pub signed_ago_s: u64,
     /// The body.
@@ -40,18 +40,18 @@ pub struct RawRequest {
     pub body: Vec<u8>,
 }
 
-/// How a request says who asks. A protocol with tokens knows the first and the last way.
+/// How a request is authenticated. A protocol with tokens supports the first and the last way only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signing {
-    /// As the load's requests do.
+    /// Like the requests of the load.
     #[default]
     Usual,
-    /// By its URL, which holds for so many seconds.
+    /// By a presigned URL, which is valid for this many seconds.
     Url(u64),
-    /// By a signature that is wrong.
+    /// With a wrong signature.
     Wrong,
-    /// Not at all.
+    /// Anonymous.
     Nobody,
 }
 
@@ -78,26 +78,26 @@ impl RawRequest {
     }
 }
 
-/// What came back, and over which connection.
+/// The answer to a raw request, and facts about the connection.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RawAnswer {
-    /// Zero where no head came.
+    /// HTTP status; zero if no head arrived.
     pub status: u16,
-    /// Names in lower case; in their order.
+    /// Headers in order, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The outcome's name where the whole answer did not come, such as `timeout` or `closed`.
+    /// Name of the outcome if the answer is incomplete, such as `timeout` or `closed`.
     pub failure: Option<String>,
-    /// The same for people.
+    /// The failure as text for people.
     pub error: Option<String>,
-    /// Whether a connection was opened for it.
+    /// Whether a new connection was opened for it.
     pub is_fresh: bool,
-    /// Whether the connection is open still.
+    /// Whether the connection is still open.
     pub is_kept: bool,
-    /// Version of TLS and cipher, where there is TLS.
+    /// TLS version and cipher suite, if TLS is used.
     pub tls: Option<(String, String)>,
-    /// Address and port that were asked.
+    /// Address and port of the peer.
     pub peer: String,
-    /// From the first byte sent to the last received.
+    /// From the first byte sent to the last received, in nanoseconds.
     pub took_ns: u64,
     /// The body.
     #[serde(skip)]

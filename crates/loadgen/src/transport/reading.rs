@@ -14,14 +14,14 @@ use crate::transport::{
     transfer::{CheckRanges, Discard, Download, Nothing, RangesMistake},
 };
 
-/// What is read, and whether it is checked.
+/// The expected object or range, and whether to check it.
 pub(crate) struct Wanted<'a> {
     pub(crate) spec: &'a PayloadSpec,
     pub(crate) object: ObjectId,
     pub(crate) is_verified: bool,
 }
 
-/// Reads one stretch of an object.
+/// Reads one range of an object.
 pub(crate) async fn read(
     connection: &mut Connection,
     sending: Sending<'_>,
@@ -57,7 +57,7 @@ async fn read_stretch(
     completion
 }
 
-/// Returns the completion of a read whose bytes were checked.
+/// Returns the completion of a read whose content was checked.
 #[inline(always)]
 pub(crate) fn judge_read(
     connection: &mut Connection,
@@ -77,13 +77,13 @@ pub(crate) fn judge_read(
     completion
 }
 
-/// Reads a whole object, checks it, and returns the `ETag` that came with it.
+/// Reads a whole object, checks it, and returns the `ETag` of the answer.
 pub(crate) async fn read_with_etag(
     connection: &mut Connection,
     sending: Sending<'_>,
     wanted: &Wanted<'_>,
 ) -> (Completion, Option<String>) {
-    /// A body that is checked, and its head.
+    /// Checks the body and keeps the `ETag` of the head.
     struct WithEtag(Verifier, Option<String>);
 
     impl Download for WithEtag {
@@ -103,8 +103,7 @@ pub(crate) async fn read_with_etag(
     (judge_read(connection, &reply, &mut verifier), etag)
 }
 
-/// Compares the length of an object that an answer tells with the one that it should have, where that is
-/// wanted.
+/// Compares the length of an object in an answer with the expected one, if that is requested.
 pub(crate) fn check_length(
     connection: &mut Connection,
     reply: &Reply,
@@ -119,7 +118,8 @@ pub(crate) fn check_length(
     completion
 }
 
-/// Reads a whole object and decrypts it: that is part of the read even where bytes are not checked.
+/// Reads a whole object and decrypts it. Decryption is part of the read even if content is not
+/// checked.
 pub(crate) async fn read_sealed(
     connection: &mut Connection,
     sending: Sending<'_>,
@@ -142,14 +142,14 @@ pub(crate) async fn read_sealed(
     completion
 }
 
-/// Reads several stretches of an object with one request.
+/// Reads several ranges of an object with one request.
 pub(crate) async fn read_ranges(
     connection: &mut Connection,
     sending: Sending<'_>,
     wanted: &Wanted<'_>,
     ranges: &[(u64, u64)],
 ) -> Completion {
-    // All of an object is no answer, but one to be looked at.
+    // The whole object is a wrong answer, but is accepted here to report it as such.
     let sending = Sending { expected: &[200, 206], ..sending };
     let mut check = CheckRanges::new(wanted.spec, wanted.object, ranges, wanted.is_verified);
     let reply = connection.request(sending, &Nothing, &mut check).await;
@@ -168,8 +168,8 @@ pub(crate) async fn read_ranges(
     completion
 }
 
-/// Chooses the ranges of a request: one in each of so many equal stretches of the object, so that
-/// none touches another. Each is first byte and end.
+/// Chooses the ranges of a request: one in each of `count` equal sections of the object, so that
+/// none are adjacent. Each is first byte and end.
 pub(crate) fn choose_ranges(
     request: &Request,
     object_bytes: u64,
@@ -186,7 +186,7 @@ pub(crate) fn choose_ranges(
             u64::try_from(place).expect("a place inside the object")
         };
         let (start, end) = (place(number), place(number + 1));
-        // Ranges that touch would be one range: a byte between them keeps them apart.
+        // Adjacent ranges would be one range, so at least one byte separates them.
         let room =
             if number + 1 < count { (end - start).saturating_sub(1).max(1) } else { end - start };
         let length = range_bytes.min(room);

@@ -1,7 +1,7 @@
-//! Requests outside the measurement that are sent again after a temporary answer.
+//! Retries of requests outside the measurement after temporary errors.
 //!
-//! Places are made, datasets filled and cleaned up with retries; a measured request is sent once, and
-//! its failure counts. A load thread retries only when its reactor was given [`Retries`].
+//! Places are created, datasets filled and cleaned up with retries. A measured request is sent
+//! once, and its failure counts. A load thread retries only if its reactor was given [`Retries`].
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::monotonic_ns;
 
-/// How often a request is sent again at most.
+/// Maximum number of retries of a request.
 const RETRIES_MAX: u32 = 6;
-/// The same where the connection broke off: a wrong port or scheme looks like that.
+/// Maximum after a broken connection, because a wrong port or scheme has the same symptom.
 const RETRIES_BROKEN_MAX: u32 = 3;
-/// The first pause; each further one is twice as long.
+/// First pause; each further one is twice as long.
 const PAUSE_NS: u64 = 250_000_000;
-/// How long all pauses of one request may take together.
+/// Maximum total duration of the pauses of one request.
 const PAUSES_NS_MAX: u64 = 60_000_000_000;
-/// After a request has used up its retries, others get none for so long: a store that is down must
-/// not cost every object of a dataset the whole wait.
+/// After a request has used up its retries, others get none for this long. Otherwise, with a store
+/// that is down, every object of a dataset would wait for the whole time.
 const GIVEN_UP_NS: u64 = 10_000_000_000;
 
-/// Codes of S3's errors that say that the same request may succeed a moment later.
+/// S3 error codes after which the same request may succeed a moment later.
 const TEMPORARY_CODES: [&str; 7] = [
     "InternalError",
     "OperationAborted",
@@ -32,23 +32,23 @@ const TEMPORARY_CODES: [&str; 7] = [
     "TooManyRequests",
 ];
 
-/// What is known of an answer that may be temporary.
+/// An answer that may be temporary.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer<'a> {
-    /// Whether the connection broke off before the answer was over.
+    /// Whether the connection broke before the end of the answer.
     pub(crate) is_broken: bool,
-    /// Whether it asks for fewer requests.
+    /// Whether the target throttles requests.
     pub(crate) is_throttled: bool,
-    /// Zero when no head came.
+    /// HTTP status; zero if no head arrived.
     pub(crate) status: u16,
-    /// The code of S3's error, if it was one.
+    /// S3 error code, if there is one.
     pub(crate) code: &'a str,
-    /// Whether sending the request twice does no more than sending it once.
+    /// Whether the request may be sent twice.
     pub(crate) is_idempotent: bool,
 }
 
 impl Answer<'_> {
-    /// Tells whether the same request may succeed a moment later.
+    /// Returns whether the same request may succeed a moment later.
     pub(crate) fn is_temporary(&self) -> bool {
         match self.status {
             _ if self.is_broken => self.is_idempotent,
@@ -59,7 +59,7 @@ impl Answer<'_> {
         }
     }
 
-    /// Tells whether the request may have been carried out all the same.
+    /// Returns whether the request may have been executed despite the error.
     pub(crate) fn leaves_doubt(&self) -> bool {
         self.is_broken || self.status >= 500
     }
@@ -70,26 +70,26 @@ impl Answer<'_> {
 pub(crate) struct Attempts {
     pub(crate) count: u32,
     pub(crate) paused_ns: u64,
-    /// Whether an attempt before the last may have been carried out.
+    /// Whether an attempt before the last one may have been executed.
     pub(crate) is_in_doubt: bool,
 }
 
-/// What all requests of a trial share: how often which answers were retried.
+/// Retry state that all requests of a trial share, with counts by kind of answer.
 #[derive(Debug)]
 pub(crate) struct Retries {
-    /// How long one attempt may take.
+    /// Timeout of one attempt.
     pub(crate) timeout_ns: u64,
     given_up_ns: AtomicU64,
     made: Mutex<Made>,
 }
 
-/// How often requests were sent again, and for how long they waited before.
+/// Number of retries, and the total pause before them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Made {
-    /// By what came back.
+    /// Number of retries by outcome.
     pub(crate) counts: BTreeMap<String, u64>,
     pub(crate) paused_ns: u64,
-    /// The last one, for people.
+    /// The last retry, as text for people.
     pub(crate) latest: String,
 }
 
@@ -104,8 +104,9 @@ impl Retries {
         Self { timeout_ns, given_up_ns: AtomicU64::new(0), made: Mutex::default() }
     }
 
-    /// Returns how long to wait before a request is sent again, or `None` when its answer is final:
-    /// it is not temporary, or the retries are used up. `asked_s` is what the answer asks to wait.
+    /// Returns how long to wait before a retry, or `None` if the answer is final: it is not
+    /// temporary, or the retries are used up. `asked_s` is the wait that the answer requests, in
+    /// seconds.
     pub(crate) fn pause_ns(
         &self,
         answer: &Answer<'_>,
@@ -130,7 +131,7 @@ impl Retries {
         Some(pause_ns)
     }
 
-    /// Notes that a request is sent again after a pause; `text` says of which failure.
+    /// Records a retry after a pause; `text` describes the failure.
     pub(crate) fn note(&self, outcome: &str, pause_ns: u64, text: &str) {
         let mut made = self.made.lock().expect("no holder of this lock panics");
         *made.counts.entry(outcome.to_owned()).or_default() += 1;
@@ -173,7 +174,7 @@ mod tests {
         let broken = Answer { is_broken: true, ..answer(0, "") };
         assert!(broken.is_temporary());
         assert!(!Answer { is_idempotent: false, ..broken }.is_temporary());
-        // Whom nothing reaches is not there.
+        // A target that cannot be reached at all is not a temporary error.
         assert!(!answer(0, "").is_temporary());
     }
 
@@ -186,7 +187,7 @@ mod tests {
             attempts.paused_ns += pause_ns;
         }
         assert_eq!((attempts.count, attempts.paused_ns), (6, 15_750_000_000));
-        // Others are given up at once then.
+        // Other requests are then given up at once.
         assert_eq!(retries.pause_ns(&answer(503, ""), Attempts::default(), None), None);
 
         let retries = Retries::new(1);

@@ -1,8 +1,8 @@
-//! An io_uring as the place where a load thread waits: requests for blocks in flight, side by side.
+//! An io_uring on which a load thread waits: concurrent requests for blocks.
 //!
-//! The memory that the kernel reads and writes belongs to the ring, in slots: a client whose
-//! request has timed out, or whose trial was stopped, leaves its slot behind, and it stays unused
-//! again before the kernel has let go of it.
+//! The ring owns the memory that the kernel reads and writes, in slots. A client whose request has
+//! timed out, or whose trial was stopped, leaves its slot behind, which is not reused before the
+//! kernel has finished with it.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -16,19 +16,19 @@ use crate::clock::monotonic_ns;
 use crate::reactor::{Park, Reactor, TaskIndex};
 use crate::transport::disk::{Buffer, PUNCH};
 
-/// Requests that wait at most for others before they are submitted. Telling one by one
-/// costs a system call each; telling all at once lets the device run dry meanwhile.
+/// Number of queued requests that triggers a submission. Submitting one by one costs a system call
+/// each; submitting all at once lets the device run idle meanwhile.
 const SUBMIT_AT_ONCE: u32 = 4;
-/// A ring has room for so many requests that the kernel has not been told of.
+/// Maximum number of requests queued for submission.
 const ENTRIES: u32 = 256;
 /// The kernel registers no more buffers than this.
 const REGISTERED_MAX: usize = 1 << 14;
-/// How long a stopped trial waits for requests that are still in flight.
+/// How long a stopped trial waits for requests in flight.
 const LAST_WAIT_NS: u64 = 1_000_000_000;
-/// Marks completions whose request was given up.
+/// Marks completions whose request was abandoned.
 const NOBODY: u64 = u64::MAX;
 
-/// Where a client's buffer is, and its one request.
+/// Index of a client's slot: its buffer and its one request.
 pub(crate) type SlotIndex = u32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +36,9 @@ enum State {
     Idle,
     /// In flight; the task waits for it.
     Awaited(TaskIndex),
-    /// In flight; the request was given up.
+    /// In flight; the request was abandoned.
     LeftBehind,
-    /// Ended with this result at this time.
+    /// Completed with this result at this time.
     Done(i32, u64),
 }
 
@@ -49,33 +49,33 @@ struct Slot {
     is_registered: bool,
 }
 
-/// What a request does, at an offset of the ring's file.
+/// Action of a request on the ring's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Fill the slot's buffer.
+    /// Read into the slot's buffer.
     Read {
-        /// Where.
+        /// Offset in the file.
         offset: u64,
-        /// How much.
+        /// Number of bytes.
         bytes: u32,
     },
     /// Write the slot's buffer.
     Write {
-        /// Where.
+        /// Offset in the file.
         offset: u64,
-        /// How much.
+        /// Number of bytes.
         bytes: u32,
     },
-    /// Wait until what was written is on the device.
+    /// Wait until written data is on the device.
     Flush {
-        /// Whether times and the like may be lost.
+        /// Whether metadata such as times may be lost.
         is_data_only: bool,
     },
-    /// Give space back.
+    /// Release space.
     Discard {
-        /// Where.
+        /// Offset in the file.
         offset: u64,
-        /// How much.
+        /// Number of bytes.
         bytes: u64,
     },
 }
@@ -103,7 +103,7 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Makes a ring for a file that outlives it.
+    /// Creates a ring for a file that outlives it.
     ///
     /// # Errors
     /// The kernel has no io_uring, or refuses it to this process.
@@ -120,7 +120,7 @@ impl Ring {
         }))
     }
 
-    /// Returns why this host gives no ring, or `None` if it does.
+    /// Returns why this host cannot create a ring, or `None` if it can.
     #[must_use]
     pub(crate) fn refusal() -> Option<io::Error> {
         build().err()
@@ -137,7 +137,7 @@ impl Ring {
         slots.len() as SlotIndex - 1
     }
 
-    /// Takes a slot back, now or when the kernel has let go of it.
+    /// Returns a slot to the ring, now or when the kernel has finished with it.
     pub(crate) fn leave_slot(&self, slot: SlotIndex) {
         let state = &mut self.slots.borrow_mut()[slot as usize].state;
         if let State::Awaited(_) = state {
@@ -148,10 +148,10 @@ impl Ring {
         }
     }
 
-    /// Lends out the buffer of a slot that has no request in flight.
+    /// Gives access to the buffer of a slot without a request in flight.
     ///
     /// # Panics
-    /// When it has one.
+    /// The slot has one.
     #[inline]
     pub(crate) fn with_buffer<T>(&self, slot: SlotIndex, work: impl FnOnce(&mut [u8]) -> T) -> T {
         let slot = &mut self.slots.borrow_mut()[slot as usize];
@@ -159,11 +159,11 @@ impl Ring {
         work(&mut slot.buffer)
     }
 
-    /// Does one action and returns its result and the time at which it was seen to have ended.
+    /// Executes one action and returns its result and the time at which its completion was seen.
     ///
     /// # Errors
-    /// `TimedOut` when the task's deadline has passed: the slot is then lost to the caller. What
-    /// the kernel says of the action itself is its (negative) result.
+    /// `TimedOut` if the task's deadline has passed: the caller then no longer owns the slot. An
+    /// error of the action itself is its (negative) result.
     pub(crate) async fn run(
         &self,
         reactor: &Reactor,
@@ -195,8 +195,8 @@ impl Ring {
         }
         let entry = self.entry(slot, action).user_data(u64::from(slot));
         let mut ring = self.ring.borrow_mut();
-        // SAFETY: the buffer belongs to the slot, which stays until the completion has come, and `entry`
-        // holds what is moved to its length.
+        // SAFETY: the buffer belongs to the slot, which is kept until the completion has arrived,
+        // and `entry` limits the transfer to the buffer's length.
         while unsafe { ring.submission().push(&entry) }.is_err() {
             ring.submit()?;
             self.queued.set(0);
@@ -250,8 +250,8 @@ impl Ring {
         if is_file_registered { entry.flags(squeue::Flags::FIXED_FILE) } else { entry }
     }
 
-    /// Registers file and buffers, once all clients have theirs: the kernel then need not look
-    /// them up for each request. Where it refuses (locked memory is bounded), it looks them up.
+    /// Registers file and buffers, once all clients have theirs, so that the kernel need not look
+    /// them up for each request. If it refuses (locked memory is limited), it looks them up.
     fn seal(&self) {
         self.is_sealed.set(true);
         let ring = self.ring.borrow();
@@ -265,14 +265,14 @@ impl Ring {
                 iov_len: slot.buffer.len(),
             })
             .collect();
-        // SAFETY: the buffers live as long as their slots, and those as long as the ring.
+        // SAFETY: the buffers live as long as their slots, and the slots as long as the ring.
         if unsafe { ring.submitter().register_buffers(&buffers) }.is_ok() {
             slots[..count].iter_mut().for_each(|slot| slot.is_registered = true);
         }
     }
 
-    /// Tells the kernel of what is queued, and takes completions: those that are there, or after
-    /// waiting for one for so long.
+    /// Submits queued requests and takes completions: those available, or the first within
+    /// `timeout_ns`.
     fn turn(&self, timeout_ns: u64, wake: &mut dyn FnMut(TaskIndex)) -> io::Result<()> {
         let mut ring = self.ring.borrow_mut();
         self.queued.set(0);
@@ -308,7 +308,7 @@ impl Ring {
     }
 }
 
-/// How a load thread waits at its ring.
+/// Lets a load thread wait on its ring.
 #[derive(Debug, Clone)]
 pub(crate) struct RingPark(pub Rc<Ring>);
 
@@ -333,17 +333,17 @@ impl Drop for Ring {
             }
         }
         if self.in_flight.get() > 0 {
-            // The kernel may still write to these buffers: better lost than given to others.
+            // The kernel may still write to these buffers, so they are leaked rather than reused.
             std::mem::forget(std::mem::take(&mut *self.slots.borrow_mut()));
         } else if self.is_file_registered.get() {
-            // The kernel takes a ring apart later, by itself, and would hold a device until then.
+            // The kernel destroys a ring asynchronously, and would keep a device open until then.
             drop(self.ring.get_mut().submitter().unregister_files());
         }
     }
 }
 
-/// Makes a ring for one thread that asks for its completions itself: then the kernel does not
-/// interrupt that thread to deliver them. Older kernels do not know all of this.
+/// Creates a ring for one thread that polls its completions itself, so that the kernel does not
+/// interrupt that thread to deliver them. Older kernels do not support all of these flags.
 fn build() -> io::Result<IoUring> {
     let with = |set_up: fn(&mut io_uring::Builder)| {
         let mut builder = IoUring::builder();
@@ -360,7 +360,7 @@ fn build() -> io::Result<IoUring> {
         .or_else(|_| with(|_| {})),
         result => result,
     }?;
-    // Without it (before Linux 5.11) there is no waiting with a bound.
+    // Without this feature (before Linux 5.11), a wait cannot have a timeout.
     if ring.params().is_feature_ext_arg() {
         Ok(ring)
     } else {

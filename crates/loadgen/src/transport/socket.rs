@@ -18,18 +18,18 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::Error;
 use crate::reactor::{Reactor, Watch};
 
-/// Read at once from a socket.
+/// Bytes per read from a socket.
 const INPUT_BYTES: usize = 256 << 10;
-/// Discarded at once from a socket.
+/// Maximum number of bytes per discard from a socket.
 const DISCARDED_BYTES_MAX: usize = 1 << 30;
-/// Payload made and written at once.
+/// Payload bytes generated and written at a time.
 pub(crate) const OUTPUT_BYTES: usize = 128 << 10;
-/// Room before the payload for what is sent with it. Servers take heads of 8 KiB.
+/// Space before the payload for the head. Servers accept heads of 8 KiB.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// The most that TLS holds encrypted and unsent.
+/// Maximum number of encrypted bytes that TLS buffers.
 const TLS_UNSENT_BYTES_MAX: usize = 256 << 10;
 
-/// What the connections of one load thread share, because each needs it only between two waits.
+/// Buffers that the connections of one load thread share: each needs them only between two waits.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     input: RefCell<Box<[u8]>>,
@@ -37,19 +37,19 @@ pub(crate) struct Buffers {
     pub(crate) output: RefCell<Output>,
 }
 
-/// Where a request is put together, so that the kernel takes it in one piece: `sendmsg` of two
+/// Where a request is assembled, so that the kernel takes it in one piece: `sendmsg` of two pieces
 /// costs 0.2 µs more than `send` of one.
 #[derive(Debug)]
 pub(crate) struct Output(Box<[u8]>);
 
 impl Output {
-    /// Returns the place of this much payload.
+    /// Returns the buffer for this much payload.
     #[inline]
     pub(crate) fn payload(&mut self, length: usize) -> &mut [u8] {
         &mut self.0[HEAD_BYTES_MAX..][..length]
     }
 
-    /// Puts a head before this much payload and returns both, or the head alone if it is too long.
+    /// Puts a head before this much payload and returns both, or only the head if it is too long.
     #[inline]
     pub(crate) fn with_head<'a>(&'a mut self, head: &'a [u8], length: usize) -> &'a [u8] {
         let Some(start) = HEAD_BYTES_MAX.checked_sub(head.len()) else { return head };
@@ -69,7 +69,7 @@ impl Default for Buffers {
     }
 }
 
-/// Makes the reactor of a load thread whose clients wait for sockets.
+/// Creates the reactor of a load thread whose clients wait for sockets.
 ///
 /// # Errors
 /// No descriptor is left.
@@ -77,21 +77,21 @@ pub(crate) fn reactor() -> Result<Rc<Reactor>, Error> {
     Reactor::for_sockets().map_err(|source| Error::Host { what: "open an epoll instance", source })
 }
 
-/// Whom to connect to, and how.
+/// The endpoint of a connection, with its options.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// The address of this host that it is connected from, if that is not the kernel's choice.
+    /// The local address, if the kernel does not choose it.
     pub(crate) source: Option<IpAddr>,
     pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
-/// What went wrong on a connection.
+/// An error on a connection.
 #[derive(Debug)]
 pub(crate) enum SocketError {
-    /// The kernel's word.
+    /// The kernel's error.
     Io(io::Error),
-    /// The TLS library's word.
+    /// The TLS library's error.
     Tls(rustls::Error),
 }
 
@@ -101,12 +101,12 @@ impl From<io::Error> for SocketError {
     }
 }
 
-/// What a look for input found.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// So many bytes came off the network; what they held was handed over.
+    /// This many bytes came from the network; their content was passed on.
     Bytes(usize),
-    /// Nothing is there yet.
+    /// Nothing is available yet.
     Nothing,
     /// The peer has closed.
     End,
@@ -115,7 +115,7 @@ pub(crate) enum Input {
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    // Before the socket, so that the watch ends while the descriptor is still ours.
+    // Dropped before the socket, so that the watch ends while we own the descriptor.
     watch: Watch,
     socket: Socket,
     tls: Option<Box<ClientConnection>>,
@@ -126,10 +126,10 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Connects, and shakes hands where TLS is asked for.
+    /// Connects, and performs the TLS handshake if TLS is used.
     ///
     /// # Errors
-    /// What the kernel or the TLS library said; `TimedOut` when the task's deadline passed.
+    /// The error of the kernel or the TLS library; `TimedOut` if the task's deadline has passed.
     pub(crate) async fn connect(
         peer: &Peer,
         reactor: &Rc<Reactor>,
@@ -169,7 +169,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Returns what the handshake of TLS agreed on.
+    /// Returns the TLS version and cipher suite of the handshake.
     pub(crate) fn session(&self) -> Option<(ProtocolVersion, CipherSuite)> {
         let tls = self.tls.as_ref()?;
         Some((tls.protocol_version()?, tls.negotiated_cipher_suite()?.suite()))
@@ -190,7 +190,7 @@ impl Stream {
         }
     }
 
-    /// Hands bytes to the kernel in one call; returns how many it took, which may be none.
+    /// Writes bytes in one call of the kernel; returns how many it took, possibly none.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, SocketError> {
         let Some(tls) = &mut self.tls else {
             return match net::send(&self.socket, bytes, SendFlags::NOSIGNAL)
@@ -215,7 +215,7 @@ impl Stream {
         Ok(taken)
     }
 
-    /// Hands what TLS has encrypted to the kernel; true when nothing is left.
+    /// Writes encrypted data of TLS to the kernel; returns true if nothing is left.
     pub(crate) fn flush(&mut self) -> Result<bool, SocketError> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         while tls.wants_write() {
@@ -231,7 +231,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// Reads once from the kernel, so many bytes at most, and hands over what came.
+    /// Reads once from the kernel, up to a maximum, and passes on what arrived.
     pub(crate) fn read(
         &mut self,
         most: usize,
@@ -255,22 +255,22 @@ impl Stream {
         Ok(found)
     }
 
-    /// Tells whether the kernel can discard what has come: ciphertext must be seen.
+    /// Returns whether the kernel can discard received data: not with TLS, which must decrypt it.
     #[inline]
     pub(crate) fn can_discard(&self) -> bool {
         self.tls.is_none()
     }
 
-    /// Has the kernel discard so many bytes at most of what has come, without a copy, and says
-    /// how many it were.
+    /// Lets the kernel discard received data without copying it, up to a maximum, and returns how
+    /// many bytes it discarded.
     pub(crate) fn discard(
         &mut self,
         most: usize,
         take: impl FnOnce(u64),
     ) -> Result<Input, SocketError> {
         let most = most.min(DISCARDED_BYTES_MAX);
-        // tcp(7): MSG_TRUNC has the received bytes discarded, not passed back in a buffer.
-        // SAFETY: the kernel writes nothing, so there is no buffer to be too short.
+        // tcp(7): MSG_TRUNC discards the received bytes instead of copying them into a buffer.
+        // SAFETY: the kernel writes nothing, so the buffer may be absent.
         let count = unsafe {
             let fd = std::os::fd::AsRawFd::as_raw_fd(&self.socket);
             libc::recv(fd, std::ptr::null_mut(), most, libc::MSG_TRUNC)
@@ -283,7 +283,7 @@ impl Stream {
         Ok(found)
     }
 
-    /// Notes what a read has found, and whether it has left anything behind.
+    /// Records the result of a read, and whether more data may be available.
     #[inline]
     fn note_input(&mut self, result: io::Result<usize>, most: usize) -> Result<Input, SocketError> {
         match result {
@@ -303,19 +303,19 @@ impl Stream {
         }
     }
 
-    /// Waits until there may be input.
+    /// Waits until input may be available.
     ///
     /// # Errors
-    /// `TimedOut` when the task's deadline has passed.
+    /// `TimedOut` if the task's deadline has passed.
     pub(crate) async fn readable(&self) -> io::Result<()> {
         self.watch.readable(&self.reactor).await
     }
 
-    /// Waits until there may be input or room for output: an answer may come before the end of
-    /// a request.
+    /// Waits until there may be input or room for output: an answer may arrive before the end of a
+    /// request.
     ///
     /// # Errors
-    /// `TimedOut` when the task's deadline has passed.
+    /// `TimedOut` if the task's deadline has passed.
     pub(crate) async fn ready_for_either(&self) -> io::Result<()> {
         let mut writable = pin!(self.watch.writable(&self.reactor));
         let mut readable = pin!(self.watch.readable(&self.reactor));
@@ -326,14 +326,14 @@ impl Stream {
         .await
     }
 
-    /// Tells whether something has come and is not read yet.
+    /// Returns whether received data has not been read yet.
     #[inline]
     pub(crate) fn has_input(&self) -> bool {
         self.watch.has_input()
     }
 
-    /// Tells whether an idle connection has ended, or has sent unasked: both make it
-    /// useless. TLS may speak for itself, of session tickets for example.
+    /// Returns whether an idle connection was closed or received unexpected data, so that it is
+    /// unusable. TLS may send data on its own, for example session tickets.
     pub(crate) fn is_stale(&mut self) -> bool {
         while self.watch.has_input() {
             let mut is_spoken_to = false;
@@ -347,7 +347,7 @@ impl Stream {
     }
 }
 
-/// Gives the ciphertext to TLS and hands over the plaintext; true when the peer has ended.
+/// Decrypts received data and passes on the plaintext; returns true if the peer has closed.
 fn decrypt(
     tls: &mut ClientConnection,
     mut ciphertext: &[u8],
@@ -371,14 +371,15 @@ fn decrypt(
     Ok(false)
 }
 
-/// Has a socket's connection leave from an address of this host.
+/// Binds a socket to a local address.
 fn bind_to(socket: &Socket, source: IpAddr) -> io::Result<()> {
-    // Without it a port is taken at once, and ports run out where each target could have used them all.
+    // Delays the choice of a port until the connect. Otherwise, ports could not be shared between
+    // targets and would run out.
     const BIND_ADDRESS_NO_PORT: libc::c_int = 24;
     let one: libc::c_int = 1;
     let length = size_of_val(&one) as libc::socklen_t;
-    // SAFETY: the option's value is a number of this length. Where the kernel does not know the option,
-    // the port is taken early.
+    // SAFETY: the option's value is an integer of this length. If the kernel does not know the
+    // option, the port is chosen early.
     unsafe {
         let value = std::ptr::from_ref(&one).cast();
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, BIND_ADDRESS_NO_PORT, value, length);
@@ -386,7 +387,7 @@ fn bind_to(socket: &Socket, source: IpAddr) -> io::Result<()> {
     socket.bind(&SocketAddr::new(source, 0).into())
 }
 
-/// Writes without the signal that a closed connection would else raise.
+/// Writes without the signal that a closed connection would otherwise raise.
 struct NoSignal<'a>(&'a Socket);
 
 impl Write for NoSignal<'_> {

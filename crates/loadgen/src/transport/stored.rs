@@ -1,8 +1,8 @@
-//! Objects that others wrote, checked against what their store keeps of them: length, `ETag`, checksum.
+//! Checks objects that others wrote against what their store keeps: length, `ETag`, checksum.
 //!
-//! The listing says how long an object is and what `ETag` it has. If these are others by now, the object
-//! was replaced meanwhile, which is no fault of the store's. The bytes are checked against a checksum of
-//! the whole object in the answer's head (`x-amz-checksum-*`), or against an `ETag` that is an MD5.
+//! The listing gives an object's length and `ETag`. If these have changed, the object was replaced
+//! meanwhile, which is not an error of the store. The content is checked against a checksum of the
+//! whole object in the answer's head (`x-amz-checksum-*`), or against an `ETag` that is an MD5.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use crate::transport::connection::{Connection, Failure, Reply, Sending};
 use crate::transport::reading::judge_read;
 use crate::transport::transfer::{Discard, Download, Nothing};
 
-/// How reads are checked, the cheapest digest first. The last is none at all.
+/// Methods of checking reads, the cheapest digest first. The last one is no check.
 const METHODS: [Method; 7] = [
     Method { name: "crc64nvme", header: "x-amz-checksum-crc64nvme", start: Running::crc64nvme },
     Method { name: "crc32c", header: "x-amz-checksum-crc32c", start: Running::crc32c },
@@ -40,16 +40,16 @@ struct Method {
     start: fn() -> Running,
 }
 
-/// How many reads were checked by which method: of one load thread.
+/// Number of reads checked by each method, on one load thread.
 #[derive(Debug, Default)]
 pub(crate) struct MethodCounts([Cell<u64>; METHODS.len()]);
 
-/// The same of a whole trial.
+/// Number of reads checked by each method, in a whole trial.
 #[derive(Debug, Default)]
 pub(crate) struct MethodTotals([AtomicU64; METHODS.len()]);
 
 impl MethodTotals {
-    /// Adds what one load thread has counted.
+    /// Adds the counts of one load thread.
     pub(crate) fn add(&self, counts: &MethodCounts) {
         for (total, count) in self.0.iter().zip(&counts.0) {
             total.fetch_add(count.get(), Ordering::Relaxed);
@@ -72,22 +72,22 @@ impl MethodTotals {
 /// Checks one read of an object that others wrote, or of a part of it.
 pub(crate) struct StoredCheck {
     listed: Listed,
-    /// The part that was asked for; none is all of it.
+    /// The requested part; `None` means the whole object.
     range: Option<Range<u64>>,
-    /// What the head says.
+    /// Facts from the head of the answer.
     head: HeadFacts,
     running: Option<Running>,
 }
 
-/// What the head of an answer says of an object.
+/// What the head of an answer reveals about an object.
 #[derive(Default)]
 struct HeadFacts {
     tag: Option<u64>,
-    /// The method, and the digest that must come out.
+    /// The method, and the expected digest.
     digest: Option<(usize, Vec<u8>)>,
-    /// A large object of Swift's: its listing is of its manifest.
+    /// A large object of Swift, whose listing entry describes its manifest.
     is_assembled: bool,
-    /// Whether there is a checksum, be it of the parts' checksums.
+    /// Whether there is a checksum, possibly of the parts' checksums.
     has_checksum: bool,
 }
 
@@ -96,13 +96,13 @@ impl HeadFacts {
         let has = |name: &str| head.header(name).is_some();
         let etag = head.header("etag");
         let is_assembled = has("x-static-large-object") || has("x-object-manifest");
-        // With a key of its own or of a key service, the ETag is no MD5 of what is read.
+        // With a customer key or a key service, the ETag is not the MD5 of the content.
         let is_encrypted = has("x-amz-server-side-encryption-customer-algorithm")
             || head
                 .header("x-amz-server-side-encryption")
                 .is_some_and(|value| value.starts_with(b"aws:kms"));
         let sums = METHODS[..MD5].iter().enumerate().filter_map(|(number, method)| {
-            // A checksum of checksums has a dash and the number of parts behind it.
+            // A checksum of checksums ends with a dash and the number of parts.
             let text = head.header(method.header).filter(|text| !text.contains(&b'-'))?;
             Some((number, STANDARD.decode(text).ok()?))
         });
@@ -118,7 +118,7 @@ impl HeadFacts {
     }
 }
 
-/// Returns the MD5 that an `ETag` is, if it can be one: that of an object in parts has a dash.
+/// Returns the MD5 in an `ETag`, if it can be one: that of a multipart object contains a dash.
 fn md5_of(etag: &[u8]) -> Option<Vec<u8>> {
     let bare = bare_etag(etag);
     if bare.len() != 2 * MD5_BYTES {
@@ -153,7 +153,7 @@ impl StoredCheck {
         self.listed.tag.is_some() && self.listed.tag == self.head.tag
     }
 
-    /// Returns the failure of an answer that was whole by the rules of HTTP.
+    /// Returns the failure of an answer that is complete in terms of HTTP.
     fn failure(&mut self, body_bytes: u64) -> Option<Failure> {
         if self.is_replaced() {
             let text = "its ETag is not the one that was listed: the object was replaced since";
@@ -228,7 +228,7 @@ pub(crate) async fn read_checked(
     completion
 }
 
-/// Bytes that are checked as what was written, and by what the store keeps of them.
+/// Checks content both against what was written and against the store's checksum.
 struct DoublyChecked {
     verifier: Verifier,
     stored: StoredCheck,
@@ -247,8 +247,9 @@ impl Download for DoublyChecked {
     }
 }
 
-/// Reads an object that was written, and checks it, and the store's checksum of it too. A checksum of
-/// checksums says nothing of the bytes; where there is none at all, the store cannot do what is asked.
+/// Reads an object that loadstone wrote, and checks its content and the store's checksum. A
+/// checksum of checksums proves nothing about the content; without any checksum, the store does not
+/// support this check.
 pub(crate) async fn read_with_checksum(
     connection: &mut Connection,
     sending: Sending<'_>,
@@ -277,7 +278,8 @@ pub(crate) async fn read_with_checksum(
     completion
 }
 
-/// Reads an object that others wrote, or a part of it, and looks at its length alone, where it is known.
+/// Reads an object that others wrote, or a part of it, and checks only its length, if that is
+/// known.
 pub(crate) async fn read_unchecked(
     connection: &mut Connection,
     sending: Sending<'_>,
@@ -296,7 +298,7 @@ pub(crate) async fn read_unchecked(
     completion
 }
 
-/// Compares what the head of an answer says of an object with what was listed.
+/// Compares the head of an answer with what was listed.
 pub(crate) fn check_head(
     connection: &mut Connection,
     reply: &Reply,
@@ -418,7 +420,7 @@ mod tests {
     fn an_object_that_was_replaced_since_is_not_taken_for_a_broken_one() {
         let etag = md5_etag();
         let headers = [("etag", etag.as_str())];
-        // Another ETag; and another length where there is no ETag to compare.
+        // A different ETag; and a different length without an ETag to compare.
         assert_eq!(read(listed(Some("\"other\"")), &headers, BODY).0, Outcome::CHANGED);
         assert_eq!(read(listed(None), &headers, &BODY[1..]).0, Outcome::CHANGED);
         // The same ETag, and fewer bytes, or more.

@@ -1,4 +1,4 @@
-//! How targets are trusted over TLS.
+//! TLS configuration of targets.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) fn mistakes(settings: &Map<String, Value>) -> Vec<String> {
     mistakes
 }
 
-/// Makes the configuration that all connections of a target share.
+/// Creates the configuration that all connections of a target share.
 ///
 /// # Errors
 /// The authority's file, or this host's own authorities, cannot be read.
@@ -84,7 +84,7 @@ fn roots(ca_file: Option<&str>) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// Trusts any certificate: for test benches with unsigned ones.
+/// Accepts any certificate, for test environments.
 #[derive(Debug)]
 struct NoVerification(Arc<CryptoProvider>);
 

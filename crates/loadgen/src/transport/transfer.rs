@@ -1,4 +1,4 @@
-//! What goes up with a request and what is done with what comes down: bodies without I/O.
+//! Bodies of requests and answers, without I/O.
 
 use std::cell::RefCell;
 
@@ -9,13 +9,13 @@ use crate::outcome::Outcome;
 use crate::payload::sealed::{Opener, SEGMENT_BYTES, Sealer};
 use crate::payload::{self, ObjectId, PayloadSpec, Verdict, Verifier};
 
-/// The body of a request. It can be made again from any offset, so it need not be kept.
+/// The body of a request. It can be generated again from any offset, so it need not be kept.
 pub(crate) trait Upload {
-    /// Returns its length.
+    /// Returns its length in bytes.
     fn length(&self) -> u64;
     /// Writes its bytes from `offset` on.
     fn write(&self, offset: u64, out: &mut [u8]);
-    /// Returns how many bytes from `offset` on are best made at once, if not as many as fit.
+    /// Returns how many bytes from `offset` on to generate at a time, if that matters.
     #[inline]
     fn best_bytes(&self, _offset: u64) -> usize {
         usize::MAX
@@ -44,7 +44,7 @@ impl Upload for &[u8] {
     }
 }
 
-/// A stretch of an object's payload, encrypted if there is a sealer.
+/// A range of an object's payload, encrypted if there is a sealer.
 pub(crate) struct Payload<'a> {
     pub(crate) spec: &'a PayloadSpec,
     pub(crate) sealer: Option<&'a RefCell<Sealer>>,
@@ -66,7 +66,8 @@ impl Upload for Payload<'_> {
         }
     }
 
-    /// A segment that is made in two pieces is encrypted twice: rather one is made at a time.
+    /// A segment that is generated in two pieces is encrypted twice, so segments are generated one
+    /// at a time.
     #[inline]
     fn best_bytes(&self, offset: u64) -> usize {
         match self.sealer {
@@ -76,22 +77,22 @@ impl Upload for Payload<'_> {
     }
 }
 
-/// What is done with the body of a good answer.
+/// Consumes the body of a successful answer.
 pub(crate) trait Download {
-    /// Whether the body is looked at; otherwise it need not leave the kernel.
+    /// Whether the body is inspected; otherwise it need not leave the kernel.
     const IS_SEEN: bool = true;
-    /// Returns how much to read at once before the head is known. What is not seen is better
-    /// left behind by the first read.
+    /// Returns how much to read at a time before the head is known. If the body is not inspected,
+    /// the first read should take little of it.
     fn first_read_bytes(&self) -> usize {
         usize::MAX
     }
-    /// Looks at the head.
+    /// Processes the head.
     fn head(&mut self, _: &Head<'_>) {}
-    /// Takes the next bytes of the body.
+    /// Processes the next bytes of the body.
     fn data(&mut self, bytes: &[u8]);
 }
 
-/// Takes no notice of the body.
+/// Ignores the body.
 pub(crate) struct Ignore;
 
 impl Download for Ignore {
@@ -99,12 +100,12 @@ impl Download for Ignore {
     fn data(&mut self, _: &[u8]) {}
 }
 
-/// Counts the body, of about this length, and has the kernel discard what it can.
+/// Counts the bytes of a body, of about this length, and lets the kernel discard what it can.
 pub(crate) struct Discard {
     pub(crate) expected: u64,
 }
 
-/// From so many bytes on, a body is worth the second call that discards it.
+/// From this length on, a body is worth a second system call to discard it.
 const DISCARDED_BYTES_MIN: u64 = 64 << 10;
 /// More than the head of any answer to a read.
 const FIRST_READ_BYTES: usize = 4 << 10;
@@ -128,7 +129,7 @@ impl Download for Verifier {
     }
 }
 
-/// Decrypts the body, and checks it if it is asked to.
+/// Decrypts the body, and checks it if requested.
 impl Download for Opener {
     #[inline]
     fn data(&mut self, bytes: &[u8]) {
@@ -136,10 +137,10 @@ impl Download for Opener {
     }
 }
 
-/// The most that is kept of an answer of the control plane; a page of 1000 long keys is 2 MiB.
+/// Maximum size of an answer outside the load; a page of 1000 long keys is 2 MiB.
 const COLLECTED_BYTES_MAX: usize = 64 << 20;
 
-/// Keeps the body, and headers that were asked for.
+/// Keeps the body and the requested headers.
 #[derive(Debug, Default)]
 pub(crate) struct Collect {
     pub(crate) body: Vec<u8>,
@@ -148,14 +149,14 @@ pub(crate) struct Collect {
 }
 
 impl Collect {
-    /// Starts over, and looks for these headers.
+    /// Starts a new answer, from which to keep these headers.
     pub(crate) fn start(&mut self, wanted: &'static [&'static str]) {
         self.body.clear();
         self.found.clear();
         self.wanted = wanted;
     }
 
-    /// Returns a header that was asked for and found.
+    /// Returns a requested header, if it was found.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let place = self.wanted.iter().position(|wanted| *wanted == name)?;
         self.found.get(place)?.as_deref()
@@ -164,7 +165,7 @@ impl Collect {
 
 impl Download for Collect {
     fn head(&mut self, head: &Head<'_>) {
-        // An answer before, to the same request, may have broken off.
+        // A previous answer to the same request may have broken off.
         self.body.clear();
         let texts = self.wanted.iter().map(|name| head.header_text(name).map(str::to_owned));
         self.found = texts.collect();
@@ -176,13 +177,13 @@ impl Download for Collect {
     }
 }
 
-/// Checks an answer that holds several ranges of an object.
+/// Checks an answer that contains several ranges of an object.
 pub(crate) struct CheckRanges<'a> {
     spec: &'a PayloadSpec,
     object: ObjectId,
-    /// The ranges that were asked for, in order: first byte and end.
+    /// The requested ranges, in order: first byte and end.
     wanted: &'a [(u64, u64)],
-    /// How many of them have begun.
+    /// How many ranges have begun.
     begun: usize,
     form: Form,
     verifier: Option<Verifier>,
@@ -193,27 +194,27 @@ pub(crate) struct CheckRanges<'a> {
     pub(crate) mistake: Option<RangesMistake>,
 }
 
-/// How an answer does not fit the ranges that were asked for.
+/// How an answer differs from the requested ranges.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RangesMistake {
     /// It is not a multipart body.
     #[error(transparent)]
     Form(#[from] RangesError),
-    /// It holds other bytes.
+    /// It contains other bytes.
     #[error("the answer holds other ranges than were asked for")]
     Other,
     /// It is the whole object.
     #[error("the target ignores the header Range: it sends the whole object")]
     Whole,
-    /// It holds one range where several were asked for.
+    /// It contains one range although several were requested.
     #[error("the target gives one range where {0} were asked for: it cannot do several at once")]
     One(usize),
 }
 
 enum Form {
-    /// The head has not come, or was no use.
+    /// The head has not arrived, or was invalid.
     Unknown,
-    /// One range alone: the body is its bytes.
+    /// A single range: the body consists of its bytes.
     Single,
     Multipart(RangesParser),
 }
@@ -266,7 +267,7 @@ impl<'a> CheckRanges<'a> {
         }
     }
 
-    /// Returns what the whole answer was.
+    /// Returns the outcome of the whole answer.
     pub(crate) fn finish(&mut self) -> Outcome {
         self.end_part();
         if let Form::Multipart(parser) = &self.form

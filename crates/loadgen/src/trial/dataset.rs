@@ -1,4 +1,4 @@
-//! What a trial works on.
+//! The dataset of a trial.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,66 +10,68 @@ use crate::error::Error;
 use crate::object_list::ObjectList;
 use crate::operation::Operation;
 
-/// The objects: how many, named how, how large, filled with what.
+/// The objects: number, names, sizes and content.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DatasetSpec {
-    /// Object i lives in bucket `<prefix><i % buckets>`, or in `<prefix>` when there is only one.
+    /// Object i lives in bucket `<prefix><i % buckets>`, or in `<prefix>` if there is only one
+    /// bucket.
     pub bucket_prefix: String,
     /// Number of buckets.
     pub buckets: u64,
     /// Number of objects.
     pub objects: u64,
-    /// Object i is called `<prefix><i>`.
+    /// Object i has the key `<prefix><i>`.
     pub object_prefix: String,
-    /// How large each is.
+    /// Distribution of object sizes.
     pub size: SizeLaw,
-    /// Share of each page that compresses away, 0 to 1.
+    /// Compressible share of each page, 0 to 1.
     #[serde(default)]
     pub compressible: f64,
-    /// Share of pages that repeat others, 0 to 1.
+    /// Share of pages that repeat other pages, 0 to 1.
     #[serde(default)]
     pub duplicate: f64,
-    /// The file whose bytes objects hold, instead of random ones.
+    /// File that objects take their content from, instead of random bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<NamedFile>,
-    /// How the client encrypts each object before it sends it; not at all when absent.
+    /// How the client encrypts each object before it sends it; not encrypted when absent.
     #[serde(default)]
     pub encryption: Option<Cipher>,
-    /// How the client encrypts the paths of objects; not at all when absent.
+    /// How the client encrypts the paths of objects; not encrypted when absent.
     #[serde(default)]
     pub path_encryption: Option<PathCipher>,
-    /// Grows by one with every rewriting of the dataset.
+    /// Incremented by each rewrite of the dataset.
     #[serde(default = "first_version")]
     pub version: u64,
-    /// The run that wrote the objects, where it was another one: what they hold is checked as its.
+    /// The run that wrote the objects, if it was another one. Content is checked against what that
+    /// run wrote.
     #[serde(default)]
     pub written_by: Option<Origin>,
-    /// What stands between `object_prefix` and the number, where keys are spread over prefixes.
+    /// Text between `object_prefix` and the number, if keys are spread over prefixes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shards: Option<Shards>,
-    /// The list of its objects, where others wrote them: they are read and never written. They lie in
-    /// the bucket `<bucket_prefix>`, and keys are those of the list.
+    /// List of the objects, if others wrote them. They are read and never written. They lie in the
+    /// bucket `<bucket_prefix>` under the listed keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub existing: Option<NamedFile>,
 }
 
-/// A key's shard: digits, and what stands behind them. Object i of a bucket has the shard i modulo
-/// their number.
+/// The shard of a key: digits, then a constant text. The object of number i in its bucket has shard
+/// i modulo the number of shards.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Shards {
-    /// How many digits there are; leading ones are zeroes.
+    /// Number of digits, with leading zeroes.
     pub digits: u32,
-    /// Of which base: 10 or 16. There are as many shards as digits can tell.
+    /// Base of the digits: 10 or 16. There are base to the power of `digits` shards.
     pub base: u32,
-    /// What stands behind the digits.
+    /// Text after the digits.
     pub tail: String,
 }
 
 impl Shards {
-    /// Returns how many there are.
+    /// Returns the number of shards.
     #[must_use]
     pub fn count(&self) -> u64 {
         u64::from(self.base).saturating_pow(self.digits)
@@ -77,7 +79,7 @@ impl Shards {
 }
 
 impl Trial {
-    /// Opens the list of the trial's objects, where others wrote them.
+    /// Opens the list of the trial's objects, if others wrote them.
     ///
     /// # Errors
     /// The file is not the list that the trial names, or has another number of objects.
@@ -109,7 +111,7 @@ impl Trial {
     }
 }
 
-/// The run that objects come from: sizes and payload are functions of its identity and its seed.
+/// The run that wrote the objects. Sizes and payload are functions of its ID and its seed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -124,26 +126,27 @@ fn first_version() -> u64 {
     1
 }
 
-/// The law of object sizes, in bytes. The size of an object is a function of the seed and its number.
+/// Distribution of object sizes, in bytes. The size of an object is a function of the seed and its
+/// number.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SizeLaw {
-    /// All the same.
+    /// All objects have the same size.
     Fixed {
-        /// The size.
+        /// Size of each object.
         bytes: u64,
     },
-    /// Equally likely between two bounds, both included.
+    /// Uniform between two bounds, both included.
     Uniform {
         /// Smallest size.
         min: u64,
         /// Largest size.
         max: u64,
     },
-    /// Log-normal, cut at two bounds.
+    /// Log-normal, truncated at two bounds.
     Lognormal {
-        /// Half of the objects are smaller.
+        /// Median size.
         median: f64,
         /// Standard deviation of the logarithm.
         sigma: f64,
@@ -152,12 +155,12 @@ pub enum SizeLaw {
         /// Largest size.
         max: u64,
     },
-    /// One of a list, by weight.
+    /// Weighted choice from a list.
     Weighted {
         /// Size and weight of each choice.
         choices: Vec<(u64, f64)>,
     },
-    /// That of a list of objects that others wrote.
+    /// Sizes from the list of objects that others wrote.
     Listed {
         /// Smallest size.
         min: u64,
@@ -168,14 +171,14 @@ pub enum SizeLaw {
     },
 }
 
-/// How a client encrypts objects.
+/// How the client encrypts objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Cipher {
-    /// AES with a key of 256 bits in Galois/counter mode: encrypted and authenticated.
+    /// AES-256 in Galois/counter mode: authenticated encryption.
     #[serde(rename = "aes-256-gcm")]
     Aes256Gcm,
-    /// AES with a key of 256 bits in cipher block chaining mode, padded, with an HMAC-SHA-256 behind.
+    /// AES-256 in CBC mode with padding, followed by an HMAC-SHA-256.
     #[serde(rename = "aes-256-cbc")]
     Aes256Cbc,
 }
@@ -191,11 +194,12 @@ impl Cipher {
     }
 }
 
-/// How a client encrypts the paths of objects.
+/// How the client encrypts the paths of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum PathCipher {
-    /// AES-SIV with two keys of 256 bits: each segment of a key is sealed by itself, always to the same.
+    /// AES-SIV with two keys of 256 bits. Each segment of a path is encrypted separately and
+    /// deterministically.
     #[serde(rename = "aes-256-siv")]
     Aes256Siv,
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The parts of an object: all of one length but the last.
+/// The parts of an object: all of the same length except the last.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Division {
     bytes: u64,
@@ -14,12 +14,12 @@ impl Division {
         Self { bytes, part_bytes: part_bytes.unwrap_or(bytes).max(1) }
     }
 
-    /// Returns how many there are; an object of no bytes has none.
+    /// Returns the number of parts; an empty object has none.
     pub(crate) fn count(&self) -> u64 {
         self.bytes.div_ceil(self.part_bytes)
     }
 
-    /// Returns the bytes of a part; none of one behind the end.
+    /// Returns the byte range of a part; empty for a part beyond the end.
     pub(crate) fn range(&self, part: u64) -> Range<u64> {
         let start = self.bytes.min(part.saturating_mul(self.part_bytes));
         start..self.bytes.min(start.saturating_add(self.part_bytes))

@@ -1,13 +1,13 @@
-//! What is wrong with a trial document, all at once.
+//! All mistakes of a trial document, reported together.
 
 use super::{DatasetSpec, FORMAT, Load, Ownership, Share, SizeLaw, Trial};
 use crate::operation::{Operation, OperationInfo};
 
-/// No host sends more; beyond it, counts and times would overflow.
+/// No host sends more; above this, counts and times would overflow.
 const RATE_MAX_PER_S: f64 = 1e12;
 
 impl Trial {
-    /// Returns what is wrong whatever the driver is.
+    /// Returns the mistakes that do not depend on the driver.
     pub(crate) fn mistakes(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
         let mut demand = |holds: bool, text: String| {
@@ -112,7 +112,7 @@ impl Trial {
         }
     }
 
-    /// What a file holds is as compressible as it is.
+    /// The content of a file has its own compressibility, so the dataset may not set one.
     fn check_payload(&self, mistakes: &mut Vec<String>) {
         let DatasetSpec { payload, compressible, duplicate, existing, .. } = &self.dataset;
         let is_plain = *compressible == 0.0 && *duplicate == 0.0 && existing.is_none();
@@ -125,7 +125,7 @@ impl Trial {
         }
     }
 
-    /// What others wrote is read, and nothing else.
+    /// Objects that others wrote may only be read.
     fn check_existing(&self, mistakes: &mut Vec<String>) {
         let DatasetSpec { existing, size, buckets, .. } = &self.dataset;
         if existing.is_none() {
@@ -200,7 +200,7 @@ impl Trial {
         }
     }
 
-    /// A script runs once, from its begin to its end.
+    /// A script runs once, from start to end.
     fn check_script(&self, mistakes: &mut Vec<String>) {
         let Some(script) = &self.script else { return };
         let mut demand = |holds: bool, text: &str| {

@@ -1,9 +1,10 @@
-//! What a trial is part of. The planner writes it for readers of the record; no load depends on it.
+//! A trial's position in its campaign. The planner writes this for readers of the record; no load
+//! depends on it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What kind of work a trial is. Trials of other kinds are not for the load generator.
+/// Kind of work. The load generator executes no trials of other kinds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -17,9 +18,9 @@ pub enum Kind {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Case {
-    /// The target's name in the campaign.
+    /// Name of the target in the campaign.
     pub target: String,
-    /// The workload's name in the campaign.
+    /// Name of the workload in the campaign.
     pub workload: String,
     /// A value for each parameter, such as `threads` and `size`.
     pub parameters: Map<String, Value>,
@@ -30,86 +31,86 @@ pub struct Case {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Search {
-    /// The search, whose trials follow from one another. It has no record of its own.
+    /// The search, whose trials depend on each other. It has no record of its own.
     Planned {
-        /// What is searched for: `threads` or `rate`.
+        /// Parameter that is varied: `threads` or `rate`.
         vary: String,
-        /// The quantile of latency that has an objective, such as `p99`.
+        /// Quantile of latency that has an objective, such as `p99`.
         quantile: String,
-        /// Rest between two steps.
+        /// Pause between two steps.
         pause_ns: u64,
-        /// What counts as capacity.
+        /// Objective and precision of the search.
         goal: Goal,
-        /// The loads to search between.
+        /// Loads to search between.
         loads: Loads,
     },
     /// A step of a search.
     Step {
-        /// The search's `id`.
+        /// `id` of the search.
         of: String,
-        /// From 1.
+        /// Number of the step, from 1.
         step: u32,
-        /// Which part of the search it belongs to.
+        /// Stage of the search.
         stage: String,
-        /// The load that was tried: clients, or requests per second.
+        /// Load of the step: clients, or requests per second.
         load: f64,
-        /// How long it was measured.
+        /// Measured duration.
         duration_s: f64,
     },
 }
 
-/// What counts as capacity, and how hard to look.
+/// Objective of a search, and the effort to spend on it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Goal {
-    /// The objective.
+    /// Latency objective.
     pub latency_ns_max: u64,
-    /// The quantile that the objective is for, 0 to 1.
+    /// Quantile of the objective, 0 to 1.
     pub quantile: f64,
-    /// Share of requests that may fail.
+    /// Maximum share of failed requests.
     pub errors_max: f64,
-    /// Share of the load that must be achieved.
+    /// Minimum share of the requested load that must be achieved.
     pub achieved_min: f64,
-    /// How far apart the bounds may end up, relative to the load.
+    /// Final distance between the bounds, relative to the load.
     pub width: f64,
-    /// Length of a trial.
+    /// Duration of a trial.
     pub trial_s: f64,
-    /// Length of a trial while the bounds are still coarse.
+    /// Duration of a trial while the bounds are still coarse.
     pub coarse_trial_s: f64,
-    /// Time that is needed at a load before it passes or fails.
+    /// Total time at a load that is needed to decide whether it passes.
     pub duration_sum_s: f64,
-    /// Share of that time that may be bad.
+    /// Share of that time in which the objective may be missed.
     pub exceed: f64,
-    /// Trials that confirm the result.
+    /// Number of trials that confirm the result.
     pub confirm_trials: u32,
-    /// How many of them must be good.
+    /// How many of those trials must pass.
     pub confirm_good_min: u32,
-    /// Bound on the trials of the search.
+    /// Maximum number of trials.
     pub trials_max: u32,
-    /// Bound on its time.
+    /// Maximum duration of the search.
     pub time_max_s: f64,
 }
 
-/// The loads to search between; a bound that is absent is searched for, outwards from `start`.
+/// Loads to search between. An absent bound is searched for, outwards from `start`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Loads {
-    /// The first load.
+    /// First load to try.
     pub start: f64,
-    /// The lowest.
+    /// Lower bound.
     pub low: Option<f64>,
-    /// The highest.
+    /// Upper bound.
     pub high: Option<f64>,
-    /// Whether loads are counts, such as threads, and not rates.
+    /// Whether loads are integers, such as threads, rather than rates.
     pub is_whole: bool,
 }
 
-/// What was changed on purpose against another phase.
+/// A deliberate change in comparison with another phase.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Intervention {
-    /// Which change.
+    /// Kind of change.
     pub kind: String,
-    /// The parameters of the case without it.
+    /// Parameters of the case without the change.
     pub of: Map<String, Value>,
 }

@@ -1,4 +1,4 @@
-//! The script that a trial follows instead of a mix: two files, named by path and hash.
+//! The script that a trial follows instead of a mix: two files, identified by path and hash.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,37 +9,37 @@ use super::Trial;
 use crate::error::Error;
 use crate::script::{Hashed, Script};
 
-/// A script of dependent actions. `stop.requests` is the number of its requests, and `mix` names the
-/// operations that stand in it.
+/// A script of dependent actions. `stop.requests` is the number of its requests, and `mix` names
+/// the operations that it contains.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ScriptSpec {
-    /// The objects and listed prefixes: their keys and places.
+    /// Objects and listed prefixes, with their keys and places.
     pub subjects: NamedFile,
-    /// The requests. Absent in a trial that cleans up, which needs the keys alone.
+    /// Requests. Absent in a clean-up, which needs the keys only.
     #[serde(default)]
     pub requests: Option<NamedFile>,
-    /// Actions are due at the script's own times, which pass so many times as fast. Without it each
-    /// follows the one before.
+    /// Actions are due at the times in the script, which pass this many times as fast. When absent,
+    /// each action follows the previous one.
     #[serde(default)]
     pub speed: Option<f64>,
-    /// How many actions there are; no load depends on it.
+    /// Number of actions; no load depends on it.
     #[serde(default)]
     pub actions: u64,
-    /// How many sessions there are; no load depends on it.
+    /// Number of sessions; no load depends on it.
     #[serde(default)]
     pub sessions: u64,
 }
 
-/// A file that a trial names: of a script, or a list of objects.
+/// A file that a trial names: part of a script, or a list of objects.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NamedFile {
-    /// Where it is. In a record it is a path inside the run folder.
+    /// Path of the file. In a record, it is a path inside the run folder.
     pub path: String,
-    /// Its SHA-256, as hex digits.
+    /// SHA-256 of the file, in hex.
     pub sha256: String,
 }
 
@@ -50,10 +50,10 @@ impl NamedFile {
 }
 
 impl Trial {
-    /// Opens the trial's script, where it has one.
+    /// Opens the trial's script, if it has one.
     ///
     /// # Errors
-    /// The script's files are not as they must be.
+    /// The script's files are missing or invalid.
     pub(crate) fn open_script(&self) -> Result<Option<Arc<Script>>, Error> {
         let Some(spec) = &self.script else { return Ok(None) };
         let rows = spec.requests.as_ref().map(NamedFile::hashed);
@@ -64,7 +64,7 @@ impl Trial {
             .map(Some)
     }
 
-    /// Tells whether a script says what is asked for, and not the mix.
+    /// Returns whether requests come from a script instead of the mix.
     #[must_use]
     pub fn follows_script(&self) -> bool {
         self.script.as_ref().is_some_and(|script| script.requests.is_some())

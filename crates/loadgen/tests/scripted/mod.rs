@@ -1,4 +1,4 @@
-//! A server on loopback that gives scripted answers, and a short way to run trials against it.
+//! A server on loopback with scripted answers, and functions to run trials against it.
 
 #![expect(dead_code, reason = "each test program uses a part of it")]
 
@@ -12,17 +12,17 @@ use loadstone_loadgen::run::{Control, Summary, run_trial};
 use loadstone_loadgen::trial::Trial;
 use serde_json::{Value, json};
 
-/// A request as the server sees it.
+/// A request as the server received it.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// Requests before it on all connections.
+    /// Number of earlier requests on all connections.
     pub(crate) number: u64,
     pub(crate) line: String,
     pub(crate) head: String,
     pub(crate) body_bytes: usize,
-    /// What was read of it.
+    /// The part of the body that was read.
     pub(crate) body: Vec<u8>,
-    /// Whether it was read; before that a script is asked whether it wants the body at all.
+    /// Whether the body was read; before that, the script is asked whether it needs the body.
     pub(crate) is_read: bool,
 }
 
@@ -32,20 +32,20 @@ impl Asked {
     }
 }
 
-/// What the server does next.
+/// The next step of the server.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Say(Vec<u8>),
-    /// Says every byte by itself.
+    /// Sends every byte separately.
     Dribble(Vec<u8>),
     Wait(Duration),
-    /// Ends the connection in order.
+    /// Closes the connection normally.
     Close,
-    /// Ends the connection by a reset.
+    /// Resets the connection.
     Reset,
 }
 
-/// Tells what to do about a request.
+/// Returns the steps for a request.
 pub(crate) type Script = dyn Fn(&Asked) -> Vec<Step> + Send + Sync;
 
 /// The server. It ends with the test's process; nothing waits for it.
@@ -117,7 +117,7 @@ fn serve(
                 Step::Close => {
                     let _ = stream.flush();
                     let _ = raw.shutdown(std::net::Shutdown::Write);
-                    // What was sent must not be overtaken by a reset for what was not read.
+                    // A reset because of unread data must not overtake the answer.
                     std::thread::sleep(Duration::from_millis(100));
                     return;
                 }
@@ -135,7 +135,7 @@ fn serve(
     }
 }
 
-/// Reads a head, and the body unless the script answers to the head alone.
+/// Reads a head, and the body unless the script answers after the head.
 fn read_request(stream: &mut dyn Stream, script: &Script) -> Option<Asked> {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -158,7 +158,7 @@ fn read_request(stream: &mut dyn Stream, script: &Script) -> Option<Asked> {
     Some(asked)
 }
 
-/// A script that waits first, for no time, does not want the body.
+/// A script that starts with a wait of zero does not need the body.
 fn answers_early(script: &Script, asked: &Asked) -> bool {
     matches!(script(asked).first(), Some(Step::Wait(Duration::ZERO)))
 }

@@ -1,4 +1,4 @@
-//! How the kernel is asked for blocks: by an io_uring, or by calls that block a thread.
+//! How blocks are requested from the kernel: through an io_uring, or by calls that block a thread.
 
 use super::place::Place;
 use crate::error::{Error, Kind};
@@ -6,14 +6,15 @@ use crate::settings;
 use crate::transport::ring::Ring;
 use crate::trial::Trial;
 
-/// The most clients that get threads of their own because the page cache answers them.
+/// Maximum number of clients that get their own threads when requests are served from the page
+/// cache.
 const CACHED_THREADS_MAX: u32 = 128;
 
-/// Decides whether clients block threads, and why if the host decides it.
+/// Decides whether clients block threads, and returns the reason if the host dictates it.
 ///
-/// Where the page cache answers, calls return at once, and a ring costs twice as much as the call
-/// itself; past some number threads cost more than they save. Where a device answers, a ring costs
-/// even a single client less than a call that blocks.
+/// Requests that the page cache serves return at once, and a ring costs twice as much as the call
+/// itself; beyond some number of clients, threads cost more than they save. When a device serves
+/// requests, a ring costs less than a blocking call even for a single client.
 pub(super) fn choose(trial: &Trial, place: &Place) -> Result<(bool, Option<String>), Error> {
     let engine = settings::text(&trial.target.settings, "engine").unwrap_or("auto");
     if engine == "psync" || place.file().is_none() {

@@ -1,4 +1,4 @@
-//! What is true of block devices and large files.
+//! Facts about block devices and large files.
 
 use crate::facts::{Address, AddressKind, Calibration, Facts, Form, StandIn};
 use crate::operation::Operation;

@@ -1,8 +1,8 @@
-//! The mark of a file or device: text in each sector of its first and of its last MiB.
+//! The mark of a file or device: text in each sector of its first and its last MiB.
 //!
-//! Partition tables, superblocks and array labels lie there. A program that writes one of them
-//! changes the mark, and a mark that is not whole is none. It also says what it was written on
-//! (`identity`), as a copy of the whole device has the same mark.
+//! Partition tables, superblocks and array labels are in these areas. A program that writes one of
+//! them changes the mark, and an incomplete mark is invalid. The mark also names the file or device
+//! that it was written on (`identity`), because a copy of the whole device has the same mark.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,29 +11,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::transport::disk::{self, Buffer};
 
-/// How much of each end the mark takes; data lies between.
+/// Size of the mark at each end; data lies between.
 pub(super) const MARK_BYTES: u64 = 1 << 20;
 
 const FORMAT: u32 = 2;
 const SECTOR_BYTES: usize = 512;
-/// What it was before it said on what it is.
+/// Format of marks that do not name their file or device.
 const FORMAT_OF_ANY: u32 = 1;
-/// What the mark was before it said whose it is.
+/// Text of marks that do not name their owner.
 const OLD: &[u8] = b"loadstone overwrites this file or device\n";
 
-/// What the two ends of a file or device say.
+/// Content of the two ends of a file or device.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ends {
     /// Every byte is the mark of this run.
     Marked { run: String },
-    /// It is that, but of another file or device.
+    /// A complete mark of this run, but of another file or device.
     Copied { run: String },
-    /// This run was about to make it longer: beyond the whole mark of its former length is nothing
+    /// This run was about to extend it: beyond the complete mark of its former length is nothing
     /// but zeroes and parts of the new mark.
     Growing { run: String },
-    /// There was a mark, and something else was written since, or the length has changed.
+    /// There was a mark, and then something else was written, or the length changed.
     Broken { run: String },
-    /// It carries the mark of a version that did not look further.
+    /// A mark of a version that did not check any further.
     Old,
     /// Nothing but zeroes.
     Blank,
@@ -41,26 +41,26 @@ pub(super) enum Ends {
     Other,
 }
 
-/// The line in a sector, which says where it stands: a copy elsewhere is no mark.
+/// The line in a sector. It contains its position, so that a copy elsewhere is invalid.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     loadstone: u32,
     run: String,
-    /// The file or device, where that can be told.
+    /// Identity of the file or device, if it has one.
     on: Option<String>,
     bytes: u64,
     at: u64,
     crc64: String,
 }
 
-/// Whose a mark is, and what it was written on.
+/// The owner of a mark, and the file or device that it was written on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) run: String,
     pub(super) on: Option<String>,
 }
 
-/// Reads both ends of what is `bytes` long, and is the file or device `on`.
+/// Reads both ends of a file or device with this length and identity.
 pub(super) fn read(file: BorrowedFd<'_>, bytes: u64, on: Option<&str>) -> io::Result<Ends> {
     let mut found = Buffer::new(MARK_BYTES as usize);
     let length = disk::read_full_at(file, &mut found, 0)?;
@@ -101,8 +101,9 @@ pub(super) fn read(file: BorrowedFd<'_>, bytes: u64, on: Option<&str>) -> io::Re
     })
 }
 
-/// Tells whether what is `bytes` long was marked when it was shorter, and only zeros or our own mark
-/// were added: its growth and its new mark are two steps, and a kill can come at any moment of them.
+/// Returns whether a file or device of this length was marked when it was shorter, and only zeroes
+/// or our own mark were added. Extending it and marking it are two steps, and a kill may come
+/// between them.
 fn is_growing(file: BorrowedFd<'_>, owner: &Owner, bytes: u64) -> io::Result<bool> {
     let mut found = Buffer::new(MARK_BYTES as usize);
     if disk::read_full_at(file, &mut found, 0)? < found.len() {
@@ -125,7 +126,7 @@ fn is_growing(file: BorrowedFd<'_>, owner: &Owner, bytes: u64) -> io::Result<boo
     let mark = text(owner, bytes, new_end);
     let mut at = former;
     while let Some(data) = disk::next_data(file, at)?.filter(|data| *data < bytes) {
-        // Direct I/O goes by blocks.
+        // Direct I/O requires aligned offsets.
         at = data - data % disk::ALIGNMENT as u64;
         let length = disk::read_full_at(file, &mut found, at)?;
         let is_ours = |(at, byte): (u64, &u8)| {
@@ -140,7 +141,7 @@ fn is_growing(file: BorrowedFd<'_>, owner: &Owner, bytes: u64) -> io::Result<boo
     Ok(true)
 }
 
-/// Tells whether each sector of an end is that of one of two marks.
+/// Returns whether each sector of an end belongs to one of two marks.
 fn is_made_of(end: &[u8], marks: [&[u8]; 2]) -> bool {
     let sectors = end.chunks(SECTOR_BYTES).enumerate();
     sectors.into_iter().all(|(number, sector)| {
@@ -149,7 +150,7 @@ fn is_made_of(end: &[u8], marks: [&[u8]; 2]) -> bool {
     })
 }
 
-/// Marks what is `bytes` long. The start comes last: without it the rest is no mark.
+/// Marks a file or device of this length. The start comes last: without it, the rest is not a mark.
 pub(super) fn write(file: BorrowedFd<'_>, owner: &Owner, bytes: u64) -> io::Result<()> {
     for at in [bytes - MARK_BYTES, 0] {
         write_end(file, &text(owner, bytes, at), at)?;
@@ -157,7 +158,7 @@ pub(super) fn write(file: BorrowedFd<'_>, owner: &Owner, bytes: u64) -> io::Resu
     Ok(())
 }
 
-/// Takes the mark away, its start first.
+/// Removes the mark, its start first.
 pub(super) fn erase(file: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
     for at in [0, bytes - MARK_BYTES] {
         write_end(file, &[], at)?;
@@ -166,7 +167,7 @@ pub(super) fn erase(file: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
 }
 
 fn write_end(file: BorrowedFd<'_>, text: &[u8], at: u64) -> io::Result<()> {
-    // Direct I/O needs memory of its own.
+    // Direct I/O needs aligned memory.
     let mut end = Buffer::new(MARK_BYTES as usize);
     end[..text.len()].copy_from_slice(text);
     disk::write_at(file, &end, at)?;
@@ -190,7 +191,7 @@ fn text(owner: &Owner, bytes: u64, at: u64) -> Vec<u8> {
     end
 }
 
-/// Reads the line of a sector.
+/// Parses the line of a sector.
 fn line_of(sector: &[u8]) -> Option<Line> {
     let line = sector.get(..SECTOR_BYTES)?.split(|byte| *byte == b'\n').next()?;
     let line: Line = serde_json::from_slice(line).ok()?;
@@ -290,7 +291,7 @@ mod tests {
         let growing = || Ends::Growing { run: RUN.into() };
         file.set_len(longer).expect("memory");
         is(longer, growing());
-        // The new mark, sector by sector as it is written: its end, then its start.
+        // The new mark, sector by sector in the order of writing: its end, then its start.
         for at in [longer - MARK_BYTES, 0] {
             let end = text(&owner(), longer, at);
             for sectors in [1, 7, 2047] {

@@ -1,7 +1,7 @@
-//! The file or device itself: opened, marked as ours, refused when it is not, taken away again.
+//! The file or device itself: opens it, marks it as ours, refuses that of others, and removes it.
 //!
-//! It is opened once, and all that is asked of it is asked of what was opened: a path may lead
-//! elsewhere a moment later.
+//! It is opened once, and all checks apply to the open file, because a path may lead elsewhere a
+//! moment later.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -22,7 +22,7 @@ use crate::settings;
 use crate::transport::{disk, identity};
 use crate::trial::Trial;
 
-/// Where data begins: behind the mark, and at a multiple of what disks and arrays align to.
+/// Start of the data: after the mark, and aligned for disks and arrays.
 pub(super) const DATA_START: u64 = MARK_BYTES;
 
 const OTHER_PATH: &str = "name another path";
@@ -33,7 +33,7 @@ pub(super) struct Place {
     path: PathBuf,
     target: String,
     run: String,
-    /// This run, and those whose places it may use.
+    /// This run, and the runs whose places it may use.
     runs: Vec<String>,
     file: Option<File>,
     is_direct: bool,
@@ -41,12 +41,13 @@ pub(super) struct Place {
     is_device: bool,
     only_discards: bool,
     state: BucketState,
-    /// What the place is on; what it is itself, where another made it.
+    /// The volume that the place lies on; for a file or device that another made, the volume is the
+    /// place itself.
     volume: String,
 }
 
 impl Place {
-    /// Opens the place that a trial works on, and makes or marks it if the trial writes.
+    /// Opens the place of a trial, and creates or marks it if the trial writes.
     pub(super) fn open(trial: &Trial, data_bytes: u64, flags: libc::c_int) -> Result<Self, Error> {
         let path =
             PathBuf::from(settings::text(&trial.target.settings, "path").unwrap_or_default());
@@ -95,7 +96,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Tells whether something is at the path, and refuses what is no file and no device.
+    /// Returns whether the path exists, and refuses anything but a file or a device.
     fn look(&mut self) -> Result<bool, Error> {
         let is_link = match std::fs::symlink_metadata(&self.path) {
             Ok(found) => found.file_type().is_symlink(),
@@ -105,7 +106,7 @@ impl Place {
         let kind = std::fs::metadata(&self.path).map(|found| found.file_type());
         self.is_device = kind.as_ref().is_ok_and(FileTypeExt::is_block_device);
         if is_link && !self.is_device {
-            // Those of udev lead to devices. One to a file may lead to another's tomorrow.
+            // Links of udev lead to devices. A link to a file may lead to another's file tomorrow.
             return Err(Error::target(self.what("open"), "it is a symbolic link to no device")
                 .of(Kind::NotOurs)
                 .with_hint("name the file itself"));
@@ -118,7 +119,7 @@ impl Place {
         Ok(true)
     }
 
-    /// Tells whether the page cache is passed by.
+    /// Returns whether requests bypass the page cache.
     pub(super) fn is_direct(&self) -> bool {
         self.is_direct
     }
@@ -153,7 +154,7 @@ impl Place {
             self.check_volume(trial)?;
         }
         if is_ours && !self.is_device && self.is_growing(&file)? {
-            // Marked at the length that it has: another kill must not find two growths begun.
+            // Marked at its current length: another kill must not leave two growths in progress.
             self.write_mark(&file)?;
         }
         let is_short = self.length(&file)? < bytes;
@@ -162,8 +163,8 @@ impl Place {
         } else if is_short {
             self.grow(&file, bytes)?;
         }
-        // A foreign file is never marked, so that clean-up leaves it. A device that we were
-        // allowed to overwrite once holds nothing else any more.
+        // A foreign file is never marked, so that a clean-up leaves it. A device that we were
+        // allowed to overwrite once contains nothing else any more.
         if if self.is_device { !is_ours } else { is_ours && is_short } {
             self.write_mark(&file)?;
         }
@@ -173,7 +174,7 @@ impl Place {
         Ok(())
     }
 
-    /// Refuses a place without our mark if the run has used another under this name.
+    /// Refuses a place without our mark if the run has used another one under this name.
     fn check_volume(&self, trial: &Trial) -> Result<(), Error> {
         if !trial.ownership.is_elsewhere(&self.volume) {
             return Ok(());
@@ -186,7 +187,7 @@ impl Place {
         ))
     }
 
-    /// Returns the file system on which the place is, or would be.
+    /// Returns the file system that the place is on, or would be created on.
     fn file_system(&self) -> String {
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         identity::located(parent.unwrap_or(Path::new("."))).map_or_else(
@@ -195,12 +196,12 @@ impl Place {
         )
     }
 
-    /// Makes a file with its mark: under its name it is never seen without.
+    /// Creates a file with its mark. It never exists under its final name without the mark.
     fn make(&self, bytes: u64, flags: libc::c_int) -> Result<File, Error> {
         let mut name = self.path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".loadstone-tmp-{}", self.run));
         let beside = self.path.with_file_name(name);
-        // A killed attempt of this run leaves one: the name carries the run's id.
+        // A killed attempt of this run may have left one: the name contains the run's ID.
         drop(std::fs::remove_file(&beside));
         let file = self.create(&beside, flags)?;
         let made = self.grow(&file, bytes).and_then(|()| self.write_mark(&file)).and_then(|()| {
@@ -212,18 +213,18 @@ impl Place {
         if let Ok(true) = made {
             return Ok(file);
         }
-        // Best effort: what follows is what the user needs to know.
+        // Errors are ignored: the original error is what the user needs.
         drop(file);
         drop(std::fs::remove_file(&beside));
         made?;
-        // The images of rbd-fuse have one name only, and it stays.
+        // An image of rbd-fuse cannot be renamed.
         let file = self.create(&self.path, flags)?;
         self.grow(&file, bytes)?;
         self.write_mark(&file)?;
         Ok(file)
     }
 
-    /// Decides whose it is, or why it may not be written to.
+    /// Determines the owner, or why the place may not be written to.
     fn judge(
         &self,
         file: &File,
@@ -253,7 +254,7 @@ impl Place {
         let ends = self.read_mark(file)?;
         let marked = match &ends {
             Ends::Marked { run } => Some(run),
-            // We grow files, never devices.
+            // We extend files, never devices.
             Ends::Growing { run } if !self.is_device => Some(run),
             _ => None,
         };
@@ -265,7 +266,7 @@ impl Place {
             return refuse(LeftKind::Foreign, why.into(), OTHER_PATH);
         }
         match (allow_foreign, uses::refusal()) {
-            // What another run keeps here is given free by that run's name only.
+            // Another run's place may be used only if that run is named.
             _ if marked.is_some() => Ok(Err(stranger(ends))),
             (true, Some(missing)) if ends != Ends::Blank => refuse(
                 LeftKind::Foreign,
@@ -277,19 +278,19 @@ impl Place {
         }
     }
 
-    /// Tells whether a kill came between the growth of a file and its mark.
+    /// Returns whether a kill came between the extension of a file and its mark.
     fn is_growing(&self, file: &File) -> Result<bool, Error> {
         Ok(matches!(self.read_mark(file)?, Ends::Growing { .. }))
     }
 
-    /// Tells whether we made a file, or another user who gave it our mark.
+    /// Returns whether this user created a file, rather than another who gave it our mark.
     fn is_mine(&self, found: &std::fs::Metadata) -> bool {
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))
             .is_ok_and(|parent| disk::is_of_our_user(parent.as_fd(), &self.run, found.uid()))
     }
 
-    /// Opens what is open already without direct I/O, in which libblkid does not read.
+    /// Opens the same file without direct I/O, because libblkid cannot read with it.
     fn same_file(&self, opened: &std::fs::Metadata) -> Result<File, Error> {
         let same = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path);
         let same = same.map_err(|error| self.refused("look at", &error))?;
@@ -301,7 +302,7 @@ impl Place {
         Err(Error::target(self.what("look at"), "it was replaced meanwhile"))
     }
 
-    /// Reserves the space, as a file that grows under load would measure the growing.
+    /// Reserves the space; otherwise the load would measure the growth of the file.
     fn grow(&self, file: &File, bytes: u64) -> Result<(), Error> {
         match disk::allocate(file.as_fd(), FallocateFlags::empty(), 0, bytes) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
@@ -315,7 +316,7 @@ impl Place {
     }
 
     fn length(&self, mut file: &File) -> Result<u64, Error> {
-        // Metadata has no length of a device.
+        // The metadata of a device contains no length.
         file.seek(SeekFrom::End(0)).map_err(|error| self.refused("find the end of", &error))
     }
 
@@ -334,9 +335,9 @@ impl Place {
         .with_hint("write the dataset first, or make it smaller"))
     }
 
-    /// Makes a file that is not there yet, and opens it once more.
+    /// Creates a file that does not exist yet, and opens it again.
     ///
-    /// rbd-fuse sets no handle when it makes an image: what is written goes to the image in its
+    /// rbd-fuse sets no handle when it creates an image, so writes would go to the image in its
     /// first slot, which may be a foreign one.
     fn create(&self, path: &Path, flags: libc::c_int) -> Result<File, Error> {
         let of = |file: &File| file.metadata().map(|found| (found.dev(), found.ino()));
@@ -362,11 +363,11 @@ impl Place {
         if !self.is_device {
             flags |= libc::O_NOFOLLOW;
         } else if is_written {
-            // The kernel then refuses a device that is mounted or part of an array.
+            // With this flag, the kernel refuses a device that is mounted or part of an array.
             flags |= libc::O_EXCL;
         }
         let mut options = OpenOptions::new();
-        // Who could read the mark could copy it.
+        // A user who can read the mark could copy it.
         options.read(true).write(is_written).create_new(is_new).mode(0o600).custom_flags(flags);
         let file = open_when_free(&options, path).map_err(|error| {
             let refused = self.refused("open", &error);
@@ -380,14 +381,15 @@ impl Place {
         })?;
         let kind = file.metadata().map_err(|error| self.refused("look at", &error))?.file_type();
         if kind.is_block_device() == self.is_device && (self.is_device || kind.is_file()) {
-            // It was there so that no pipe could hold us up; an io_uring would not wait with it.
+            // The flag was set so that opening a pipe could not block; with it, an io_uring would
+            // not wait.
             disk::leave_nonblocking(file.as_fd()).map_err(|error| self.refused("open", &error))?;
             return Ok(file);
         }
         Err(Error::target(self.what("open"), "it was replaced meanwhile"))
     }
 
-    /// Refuses blocks that direct I/O could not do without touching the next object.
+    /// Refuses blocks that direct I/O could not write without touching the next object.
     pub(super) fn check_alignment(
         &self,
         block_bytes: u64,
@@ -412,12 +414,12 @@ impl Place {
         )))
     }
 
-    /// Tells whether deletes have to be discards, for the device knows nothing better.
+    /// Returns whether deletes must be discards, because the device supports nothing better.
     pub(super) fn only_discards(&self) -> bool {
         self.only_discards
     }
 
-    /// Returns what lengths and offsets are multiples of.
+    /// Returns the alignment of lengths and offsets.
     pub(super) fn alignment(&self) -> usize {
         self.alignment
     }
@@ -435,7 +437,7 @@ impl Place {
             .map_err(|error| self.refused("look for the mark of", &error))
     }
 
-    /// Takes the place away if it is ours: deletes the file, or the mark of a device.
+    /// Removes the place if it is ours: deletes the file, or the mark of a device.
     pub(super) fn sweep(&self, bucket: &str) -> Result<Swept, Error> {
         let Some(file) = &self.file else { return Ok(Swept::absent()) };
         let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
@@ -452,7 +454,8 @@ impl Place {
             Err(error) => Some((LeftKind::Error, error.to_string())),
         };
         if self.is_device {
-            // That another uses it now is no failure of the clean-up: it is not ours to take.
+            // A place that another uses now is not a failure of the clean-up: it is not ours to
+            // remove.
             let file = match self.open_file(true, 0) {
                 Ok(file) => file,
                 Err(error) => return left(LeftKind::OtherObjects, error.to_string()),
@@ -500,8 +503,9 @@ impl Place {
     }
 }
 
-/// Tells whether reads and writes that are rounded up to the alignment begin at multiples of it, and end before
-/// the next object begins. Blocks are cut from an object; one that holds a whole object may be rounded up.
+/// Returns whether reads and writes that are rounded up to the alignment begin at multiples of it,
+/// and end before the next object begins. Blocks are parts of an object; only one that contains a
+/// whole object may be rounded up.
 fn fits(alignment: u64, block_bytes: u64, largest: u64, stride_bytes: u64) -> bool {
     let is_block_aligned = block_bytes.is_multiple_of(alignment) || block_bytes >= largest;
     is_block_aligned

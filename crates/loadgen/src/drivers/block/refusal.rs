@@ -4,7 +4,7 @@ use super::mark::Ends;
 use crate::error::{Error, Kind};
 use crate::ownership::LeftKind;
 
-/// Why a place may not be written to, and what to do.
+/// Why a place may not be written to, and what the user can do.
 pub(super) struct Refusal {
     pub(super) left: LeftKind,
     pub(super) why: String,
@@ -21,18 +21,18 @@ impl Refusal {
         Self { left, why: why.into(), kind, hint: hint.into() }
     }
 
-    /// Says what sort of error it is, where that is not by whose the place is.
+    /// Sets the kind of the error, if it does not follow from the owner of the place.
     pub(super) fn of(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
 
-    /// Makes the error of a target that is refused.
+    /// Creates the error for a refused target.
     pub(super) fn into_error(self, what: String) -> Error {
         Error::target(what, self.why).of(self.kind).with_hint(self.hint)
     }
 }
 
-/// Returns why a place that is not ours may not be written to, and what to do.
+/// Returns the refusal of a place that is not ours.
 pub(super) fn stranger(ends: Ends) -> Refusal {
     match ends {
         Ends::Marked { run } | Ends::Growing { run } => Refusal::new(

@@ -1,5 +1,5 @@
-//! What others may have put on a file or device, or use it for: asked of libblkid, which
-//! knows the signatures of file systems, arrays, volumes and partition tables, and of the kernel.
+//! Detects what others may have put on a file or device, or use it for. libblkid knows the
+//! signatures of file systems, arrays, volumes and partition tables; the kernel knows current uses.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::File;
@@ -10,10 +10,10 @@ use std::sync::OnceLock;
 
 use rustix::fs::{major, minor};
 
-/// Every distribution has it under this name, as its own tools need it.
+/// Every distribution installs it under this name, because its own tools need it.
 const SONAME: &str = "libblkid.so.1";
 
-// Of blkid.h.
+// From blkid.h.
 const SUPERBLOCKS_TYPE: c_int = 1 << 5;
 const SUPERBLOCKS_BAD_SUM: c_int = 1 << 10;
 const PARTITIONS_FORCE_GPT: c_int = 1 << 1;
@@ -38,9 +38,9 @@ struct Library {
 
 impl Library {
     fn open() -> Result<Self, libloading::Error> {
-        // SAFETY: libblkid has no initialisers that do anything.
+        // SAFETY: libblkid has no initialisers with side effects.
         let library = unsafe { libloading::Library::new(SONAME)? };
-        // SAFETY: the types are those of blkid.h, whose ABI has kept them since 2.21.
+        // SAFETY: the types are those of blkid.h, whose ABI has not changed since 2.21.
         unsafe {
             Ok(Self {
                 new_probe: *library.get(b"blkid_new_probe\0")?,
@@ -58,7 +58,7 @@ impl Library {
     }
 }
 
-/// Returns libblkid, or why there is none.
+/// Returns libblkid, or why it is not available.
 fn library() -> Result<&'static Library, &'static str> {
     static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
     LIBRARY
@@ -67,17 +67,17 @@ fn library() -> Result<&'static Library, &'static str> {
         .map_err(String::as_str)
 }
 
-/// Returns why signatures cannot be looked for on this host.
+/// Returns why signatures cannot be detected on this host.
 pub(super) fn refusal() -> Option<&'static str> {
     library().err()
 }
 
-/// Names the signature that a file or device carries, read without direct I/O.
+/// Names the signature on a file or device, read without direct I/O.
 ///
-/// What cannot be told from a signature counts as one. Without libblkid none is seen.
+/// An ambivalent result counts as a signature. Without libblkid, none is found.
 pub(super) fn signature(file: &File) -> Option<String> {
     let library = library().ok()?;
-    // SAFETY: the probe is ours until it is freed, and the descriptor is open all the while.
+    // SAFETY: we own the probe until it is freed, and the descriptor stays open meanwhile.
     unsafe {
         let probe = (library.new_probe)();
         if probe.is_null() || (library.set_device)(probe, file.as_raw_fd(), 0, 0) != 0 {
@@ -108,10 +108,11 @@ pub(super) fn signature(file: &File) -> Option<String> {
 }
 
 /// # Safety
-/// The probe is one of the library's, and has been run.
+/// The probe belongs to the library, and has been run.
 unsafe fn value(library: &Library, probe: Probe, name: &CStr) -> Option<String> {
     let mut data = std::ptr::null();
-    // SAFETY: as the caller says; libblkid's values end with a zero and live as long as the probe.
+    // SAFETY: guaranteed by the caller; libblkid's values end with a zero and live as long as the
+    // probe.
     unsafe {
         let result =
             (library.lookup_value)(probe, name.as_ptr(), &raw mut data, std::ptr::null_mut());
@@ -120,7 +121,7 @@ unsafe fn value(library: &Library, probe: Probe, name: &CStr) -> Option<String> 
     }
 }
 
-/// Names what the kernel uses a device or an image for: partitions, volumes, arrays, loop devices.
+/// Names the kernel's use of a device or an image: partitions, volumes, arrays, loop devices.
 pub(super) fn holder(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
     let status = rustix::fs::fstat(file).ok()?;
     if !is_device {
@@ -140,7 +141,7 @@ pub(super) fn holder(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
     Some(format!("it has partitions, {} and perhaps more", name(&partition)))
 }
 
-/// Names the loop device that shows a file as a device.
+/// Names the loop device that is backed by a file.
 fn loop_device(device: u64, number: u64) -> Option<String> {
     let entries = std::fs::read_dir("/sys/block").ok()?.flatten();
     entries.map(|entry| entry.path()).find_map(|path| {
@@ -152,14 +153,14 @@ fn loop_device(device: u64, number: u64) -> Option<String> {
     })
 }
 
-/// Tells whether a device can discard but not give back space that then reads as zeroes, as those
-/// of nbd. Read from sysfs: a trial discard would need unused space on the device.
+/// Returns whether a device can discard but not release space so that it reads as zeroes, as those
+/// of nbd. Read from sysfs, because a trial discard would need unused space on the device.
 pub(super) fn only_discards(device: &File) -> bool {
     let Ok(found) = device.metadata() else { return false };
     let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
     let can = |limit: &str| -> Option<bool> {
         let known = format!("/sys/dev/block/{major}:{minor}");
-        // A partition's queue is that of its disk.
+        // A partition has the queue of its disk.
         let queues = [format!("{known}/queue/{limit}"), format!("{known}/../queue/{limit}")];
         let text = queues.iter().find_map(|path| std::fs::read_to_string(path).ok())?;
         Some(text.trim() != "0")

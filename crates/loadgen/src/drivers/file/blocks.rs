@@ -11,14 +11,14 @@ use crate::payload::{ObjectId, check_blocks};
 use crate::requests::Request;
 use crate::transport::disk;
 
-/// The files that a client has open, each in the place that its number gives it.
+/// The files that a client has open, each in the slot that its number selects.
 #[derive(Debug, Default)]
 pub(super) struct OpenFiles {
     places: Vec<Option<(u64, Rc<OwnedFd>)>>,
 }
 
 impl OpenFiles {
-    /// The most that one client keeps open.
+    /// Maximum number of files that one client keeps open.
     pub(super) const MOST: usize = 16;
 
     fn find(&self, index: u64) -> Option<Rc<OwnedFd>> {
@@ -41,7 +41,7 @@ fn place_of(index: u64) -> usize {
 }
 
 impl FileClient {
-    /// Returns where a request's block lies in its object, and how long it is.
+    /// Returns the offset of a request's block in its object, and its length.
     fn block_of(&self, request: &Request, object: &ObjectId) -> (u64, usize) {
         let block_bytes = self.tree.block_bytes;
         let offset = request.block() % object.length.div_ceil(block_bytes).max(1) * block_bytes;
@@ -88,7 +88,8 @@ impl FileClient {
         completion.sent_ns = self.reactor.now_ns();
         let file = self.open_block_file(bucket, request.object().index)?;
         if self.tree.is_direct && bytes % 512 != 0 {
-            // The end of an odd object: a file of its own, so that the others stay direct.
+            // The unaligned end of an object uses a separate descriptor, so that the others stay
+            // direct.
             let flags = libc::O_WRONLY | self.tree.flush.open_flags() | self.append_flag();
             let odd = super::writes::open_checked(bucket, self.name(), flags)?;
             disk::write_at(odd.as_fd(), &self.buffer[..bytes], offset)?;
@@ -103,7 +104,7 @@ impl FileClient {
         Ok(())
     }
 
-    /// Returns what makes the kernel write at the file's end, whatever the offset.
+    /// Returns the flag that makes the kernel write at the file's end, whatever the offset.
     fn append_flag(&self) -> libc::c_int {
         if self.tree.appends { libc::O_APPEND } else { 0 }
     }

@@ -1,7 +1,7 @@
-//! Buckets: directories that are made and marked, and refused when they are not ours.
+//! Buckets: directories that are created and marked, and refused if they are not ours.
 //!
-//! A directory is opened name by name, never through a symbolic link, and used by its descriptor
-//! from then on, so another directory or a link put in its place cannot redirect a request.
+//! A directory is opened component by component, never through a symbolic link, and then used by
+//! its descriptor, so that another directory or a link put in its place cannot redirect a request.
 
 use std::ffi::{CStr, CString, OsString};
 use std::io;
@@ -18,41 +18,42 @@ use crate::ownership::{BucketState, Mark};
 use crate::requests::Request;
 use crate::transport::disk;
 
-/// The file that marks a directory as made by loadstone.
+/// The file that marks a directory as created by loadstone.
 pub(super) const MARK: &CStr = c".loadstone-mark";
-/// What the mark in a foreign directory has behind the prefix of the dataset's files.
+/// Suffix, after the prefix of the dataset's files, of the claim in a foreign directory.
 pub(super) const CLAIM_SUFFIX: &str = ".loadstone-claim";
 const MARK_BYTES_MAX: usize = 4096;
 
-/// Buckets that a trial keeps open for all its clients together.
+/// Maximum number of buckets that a trial keeps open for all its clients.
 const SHARED_MAX: usize = 1024;
 
-/// A bucket that is open.
+/// An open bucket.
 #[derive(Debug)]
 pub(super) struct Bucket {
-    /// Where the dataset's files lie: in the bucket, or in the directory that their prefix names.
+    /// Directory of the dataset's files: the bucket, or a directory below it that their prefix
+    /// names.
     pub(super) keys: OwnedFd,
-    /// The user whose its files are.
+    /// The user who owns its files.
     pub(super) owner: u32,
-    /// Whether others may have put something there under the dataset's names.
+    /// Whether others may have put files there under the dataset's names.
     pub(super) is_guarded: bool,
 }
 
-/// How a directory stands to a trial.
+/// State of a directory with respect to a trial.
 pub(super) enum Standing {
-    /// It is marked by this run, or one that it may reuse, and only we can write to it.
+    /// Marked by this run, or by one whose places it may use, and writable by us only.
     Ours { owner: u32 },
-    /// Another run has marked it.
+    /// Marked by another run.
     Another(Mark),
-    /// It has our mark, but others may have put it there.
+    /// It contains our mark, but others may have put it there.
     Unsafe,
-    /// It has no mark.
+    /// Not marked.
     Foreign,
 }
 
 impl Bucket {
-    /// Refuses what a request must not change: a file of another user, or one that has another
-    /// name, or something that is no file.
+    /// Refuses a file that a request must not change: one of another user, one with several names,
+    /// or anything but a regular file.
     pub(super) fn check(&self, found: &Stat) -> io::Result<()> {
         let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
         if is_file && found.st_nlink == 1 && (!self.is_guarded || found.st_uid == self.owner) {
@@ -62,8 +63,7 @@ impl Bucket {
         Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
     }
 
-    /// Looks at a file before a request puts something in its place, or takes it away, where others
-    /// may have put it.
+    /// Checks a file before a request replaces or deletes it, if others may have put it there.
     pub(super) fn guard(&self, name: &CStr) -> io::Result<()> {
         if !self.is_guarded {
             return Ok(());
@@ -77,7 +77,7 @@ impl Bucket {
 }
 
 impl FileTree {
-    /// Tries direct I/O before load, as not every file system has it.
+    /// Tests direct I/O before the load, because not every file system supports it.
     pub(super) fn try_direct(&self, target: &str) -> Result<(), Error> {
         if !self.is_direct {
             return Ok(());
@@ -85,7 +85,7 @@ impl FileTree {
         let Ok(name) = self.temporary_name() else { return Ok(()) };
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_DIRECT;
         let opened = disk::open_at(self.directory.as_fd(), &name, flags);
-        // Best effort: an empty file that stays is no harm.
+        // Errors are ignored: an empty file that stays does no harm.
         let _ = disk::remove_at(self.directory.as_fd(), &name);
         match opened {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Err(Error::target(
@@ -97,12 +97,13 @@ impl FileTree {
             )
             .of(Kind::Unsupported)
             .with_hint("this file system knows no O_DIRECT: set direct to false")),
-            // Anything else (a directory that only may be read) is for the operation to meet.
+            // Any other error (such as a read-only directory) will be reported by the operation.
             _ => Ok(()),
         }
     }
 
-    /// Returns a bucket, opened and judged: once for all clients, unless there are too many.
+    /// Returns an open and checked bucket: opened once for all clients, unless there are too many
+    /// buckets.
     pub(super) fn bucket(&self, number: u64) -> io::Result<Arc<Bucket>> {
         let mut shared = self.buckets.lock().expect("no panic under this lock");
         if let Some(bucket) = shared.get(&number) {
@@ -119,7 +120,8 @@ impl FileTree {
         let bucket = self.dataset.bucket(number);
         let directory = self.open_below(&bucket)?;
         if self.dataset.is_listed() {
-            // Whose it is is nothing to who only reads, and to find it out may need a file of ours.
+            // A trial that only reads need not know the owner, and finding out may require a file
+            // of ours.
             let keys = self.open_keys(&directory, false)?;
             return Ok(Bucket { keys, owner: disk::user(), is_guarded: true });
         }
@@ -133,7 +135,7 @@ impl FileTree {
             Some((mark, owner)) if self.is_foreign_allowed && self.takes(&mark, &bucket) => {
                 Ok(Bucket { keys, owner, is_guarded: true })
             }
-            // What is only read may belong to others.
+            // Files that are only read may belong to others.
             _ if !self.changes => Ok(Bucket { keys, owner: disk::user(), is_guarded: true }),
             _ => Err(not_ours()),
         }
@@ -143,12 +145,12 @@ impl FileTree {
         open_directory(self.directory.as_fd(), &c_name(bucket)?)
     }
 
-    /// Opens the directory in a bucket that the dataset's prefix names, and makes it if it may.
+    /// Opens the directory in a bucket that the dataset's prefix names, and creates it if allowed.
     pub(super) fn open_keys(&self, bucket: &OwnedFd, may_make: bool) -> io::Result<OwnedFd> {
         open_nested(bucket.as_fd(), &self.parents, may_make)
     }
 
-    /// Opens the directory in which keys with a prefix lie.
+    /// Opens the directory that contains the keys with a prefix.
     pub(super) fn open_page(&self, bucket: u64, parents: &str) -> io::Result<OwnedFd> {
         let directory = self.open_below(&self.dataset.bucket(bucket))?;
         open_nested(directory.as_fd(), parents, false)
@@ -163,14 +165,14 @@ impl FileTree {
         run == self.run || self.ownership.runs.iter().any(|named| named == run)
     }
 
-    /// Tells whether a mark is this run's on this target, or a named run's.
+    /// Returns whether a mark is that of this run on this target, or that of a named run.
     pub(super) fn takes(&self, mark: &Mark, bucket: &str) -> bool {
         self.is_named(&mark.run)
             && !mark.is_copy_in(bucket)
             && (mark.run != self.run || mark.fits(&self.target))
     }
 
-    /// Says whose a mark is that is not taken.
+    /// Describes the owner of a mark that is not ours.
     pub(super) fn whose(&self, mark: &Mark, bucket: &str) -> String {
         if mark.is_copy_in(bucket) {
             "its mark is a copy of another directory's".to_owned()
@@ -194,7 +196,7 @@ impl FileTree {
         }
     }
 
-    /// Reads a mark that only we can have written, and tells whose the file is.
+    /// Reads a mark that only we can have written, and returns the file's owner.
     pub(super) fn mark_in(
         &self,
         directory: BorrowedFd<'_>,
@@ -213,8 +215,9 @@ impl FileTree {
         Ok(mark.map(|mark| (mark, found.st_uid)))
     }
 
-    /// Tells whether only this user can have written to a file or directory. A server may map users
-    /// and a file system may know no modes: then what we make there ourselves is the measure.
+    /// Returns whether only this user can have written to a file or directory. A server may map
+    /// users, and a file system may not support modes, so it is compared with a directory that we
+    /// create ourselves.
     pub(super) fn is_safe(&self, found: &Stat) -> bool {
         const OTHERS: u32 = 0o022;
         if found.st_uid == disk::user() && found.st_mode & OTHERS == 0 {
@@ -226,7 +229,7 @@ impl FileTree {
         })
     }
 
-    /// Makes sure that a bucket is there and may be written to.
+    /// Makes sure that a bucket exists and may be written to.
     pub(super) fn ready(&self, bucket: &str, allow_foreign: bool) -> Result<BucketState, Error> {
         let failed = |verb, error| self.refused(verb, bucket, &error);
         let mut found = self.find(bucket, allow_foreign)?;
@@ -255,7 +258,7 @@ impl FileTree {
         matches!(self.open_below(bucket), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Looks how a bucket stands to the trial, and refuses one that may not be written to.
+    /// Inspects a bucket, and refuses one that may not be written to.
     pub(super) fn find(&self, bucket: &str, allow_foreign: bool) -> Result<Found, Error> {
         match self.open_below(bucket) {
             Ok(directory) => self.judge(bucket, &directory, allow_foreign),
@@ -272,7 +275,8 @@ impl FileTree {
         }
     }
 
-    /// Marks a bucket that a kill has left bare; `false` if it is bare no more.
+    /// Marks a bucket that a kill has left without a mark; returns `false` if it is no longer
+    /// empty.
     fn adopt(&self, bucket: &str) -> io::Result<bool> {
         let directory = self.open_below(bucket)?;
         if !self.is_bare(bucket, &directory) {
@@ -281,7 +285,7 @@ impl FileTree {
         self.write_mark(directory.as_fd(), MARK, bucket).map(|()| true)
     }
 
-    /// Tells whether neither a bucket is there nor what it is made from.
+    /// Returns whether neither a bucket exists nor the directory that it is created from.
     fn has_nothing_of(&self, bucket: &str) -> bool {
         let beside = format!("{TEMPORARY}{}-", self.run);
         let is_of = |name: &OsString| {
@@ -290,7 +294,7 @@ impl FileTree {
         names_in(self.directory.as_fd()).is_ok_and(|names| !names.iter().any(is_of))
     }
 
-    /// Makes a bucket with its mark in one step; `false` if another was quicker.
+    /// Creates a bucket with its mark in one step; returns `false` if another created it first.
     fn make(&self, bucket: &str) -> io::Result<bool> {
         let (root, name, beside) =
             (self.directory.as_fd(), c_name(bucket)?, self.temporary_name()?);
@@ -304,8 +308,8 @@ impl FileTree {
         unlinkat(root, &beside, AtFlags::REMOVEDIR)?;
         match renamed.map_err(io::Error::from) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            // NFS and some others cannot; a kill between the two steps is reported by the next start
-            // by the run's journal.
+            // NFS and some other file systems do not support this. After a kill between the two
+            // steps, the run's journal tells the next start.
             Err(error) if is_unknown(&error) => match self.make_marked(&name, bucket) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
                 made => made.map(|()| true),
@@ -320,7 +324,7 @@ impl FileTree {
         let marked = open_directory(root, name)
             .and_then(|directory| self.write_mark(directory.as_fd(), MARK, bucket));
         if marked.is_err() {
-            // Without its mark the next trial would refuse it.
+            // Without its mark, the next trial would refuse it.
             let _ = unlinkat(root, name, AtFlags::REMOVEDIR);
         }
         marked
@@ -372,19 +376,20 @@ impl FileTree {
         }
     }
 
-    /// Tells whether a directory is what a kill has left: the run's journal holds it, it is ours,
-    /// and nothing is in it.
+    /// Returns whether a directory is what a kill has left: it is in the run's journal, it is ours,
+    /// and it is empty.
     pub(super) fn is_bare(&self, bucket: &str, directory: &OwnedFd) -> bool {
         self.ownership.adopt.iter().any(|name| name == bucket)
             && fstat(directory).is_ok_and(|found| self.is_safe(&found))
             && names_in(directory.as_fd()).is_ok_and(|names| names.is_empty())
     }
 
-    /// Takes the dataset's names in a foreign directory, if all are free.
+    /// Claims the dataset's names in a foreign directory, if all are free.
     fn claim(&self, bucket: &str, directory: &OwnedFd) -> Result<Found, Error> {
         let failed = |error| self.refused("claim names in", bucket, &error);
         let claim = self.claim_name();
-        // Nothing is made there, not even a directory of the prefix, before all is found free.
+        // Nothing is created there, not even a directory of the prefix, before all names are known
+        // to be free.
         let keys = match self.open_keys(directory, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let keys = self.open_keys(directory, true).map_err(failed)?;
@@ -418,7 +423,7 @@ impl FileTree {
         Ok(Found::Foreign)
     }
 
-    /// Returns a name for what is not whole yet; the run's clean-up knows it.
+    /// Returns a name for an incomplete file, which the run's clean-up recognises.
     fn temporary_name(&self) -> io::Result<CString> {
         c_name(&format!("{TEMPORARY}{}-{}", self.run, disk::random_name()?))
     }

@@ -1,4 +1,4 @@
-//! Directories: opened name by name, and listed without memory for each name.
+//! Directories: opened component by component, and listed without memory for each name.
 
 use std::ffi::{CStr, CString, OsString};
 use std::io;
@@ -9,20 +9,20 @@ use rustix::fs::{AtFlags, Stat, statat, unlinkat};
 
 use crate::transport::disk;
 
-/// Where a name begins in what the kernel gives for it: after number, offset, length and kind.
+/// Offset of the name in the kernel's record: after inode number, offset, length and type.
 const NAME_START: usize = 19;
 
-/// Names are asked for in pieces of this size.
+/// Size of the buffer for names.
 pub(super) const NAMES_BYTES: usize = 32 << 10;
 
-/// Gives each name but `.` and `..` to `take`, until that returns `false`.
+/// Passes each name except `.` and `..` to `take`, until that returns `false`.
 pub(super) fn for_each_name(
     directory: BorrowedFd<'_>,
     buffer: &mut [u8],
     mut take: impl FnMut(&[u8]) -> bool,
 ) -> io::Result<()> {
     loop {
-        // SAFETY: the kernel writes at most as many bytes as the buffer has.
+        // SAFETY: the kernel writes at most the length of the buffer.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_getdents64,
@@ -48,7 +48,7 @@ pub(super) fn for_each_name(
     }
 }
 
-/// Returns a name as the kernel wants it: of something in a directory, not of a path.
+/// Returns a name as a C string. It must be a name in a directory, not a path.
 pub(super) fn c_name(name: &str) -> io::Result<CString> {
     match name {
         "" | "." | ".." => Err(io::ErrorKind::InvalidInput.into()),
@@ -89,7 +89,7 @@ pub(super) fn remove_nested(top: BorrowedFd<'_>, path: &str) {
 }
 
 pub(super) fn names_in(directory: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
-    // A descriptor of its own: another reader's place in the list is not ours.
+    // A new descriptor, because the position in the list is shared between users of one descriptor.
     let directory = open_directory(directory, c".")?;
     let (mut buffer, mut names) = (vec![0; NAMES_BYTES], Vec::new());
     for_each_name(directory.as_fd(), &mut buffer, |name| {
@@ -99,7 +99,7 @@ pub(super) fn names_in(directory: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Looks at a name itself, not at what a link of that name leads to.
+/// Returns the attributes of a name itself, without following a link.
 pub(super) fn look(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
     Ok(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }

@@ -1,4 +1,4 @@
-//! What is true of directories.
+//! Facts about directories.
 
 use crate::facts::{Address, AddressKind, Calibration, Facts, Form, Limits, StandIn};
 use crate::operation::Operation;

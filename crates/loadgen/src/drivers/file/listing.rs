@@ -1,4 +1,4 @@
-//! Lists the files below a directory that others wrote.
+//! Lists the files that others wrote below a directory.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::object_list::{ListedObject, Lister};
 
 impl FileTree {
-    /// Lists the files of a directory and of those below it whose paths begin with a prefix, as
-    /// [`FileTree::for_each_file`] does.
+    /// Lists the files of a directory and of its subdirectories whose paths begin with a prefix,
+    /// like [`FileTree::for_each_file`].
     ///
     /// # Errors
     /// A directory cannot be read, other than one that vanishes meanwhile.
@@ -28,13 +28,13 @@ impl FileTree {
         })
     }
 
-    /// Gives each file of a directory and of those below it whose path begins with a prefix to
+    /// Passes each file of a directory and its subdirectories whose path begins with a prefix to
     /// `take`, until that returns false. Links are not followed. Anything but a regular file is
     /// skipped, and so is a name that is not valid UTF-8.
     ///
     /// # Errors
     /// A directory cannot be read, other than one that vanishes meanwhile: its path below `place`,
-    /// and why.
+    /// and the reason.
     pub(super) fn for_each_file(
         &self,
         place: &str,
@@ -43,7 +43,7 @@ impl FileTree {
     ) -> Result<(), (String, io::Error)> {
         let top = self.open_below(place).map_err(|error| (String::new(), error))?;
         let mut buffer = vec![0; NAMES_BYTES];
-        // Directories that are still to be read, as paths that are empty or end in a slash.
+        // Directories still to be read, as paths that are empty or end in a slash.
         let mut waiting = vec![prefix[..prefix.rfind('/').map_or(0, |slash| slash + 1)].to_owned()];
         while let Some(parents) = waiting.pop() {
             let directory = match open_nested(top.as_fd(), &parents, false) {
@@ -57,7 +57,7 @@ impl FileTree {
                 let Ok(text) = std::str::from_utf8(name) else { return true };
                 let path = format!("{parents}{text}");
                 let Ok(name) = std::ffi::CString::new(name) else { return true };
-                // It may be gone by now.
+                // It may have been deleted meanwhile.
                 let Ok(stat) = look(directory.as_fd(), &name) else { return true };
                 match FileType::from_raw_mode(stat.st_mode) {
                     _ if !path.starts_with(prefix) => {}

@@ -1,4 +1,4 @@
-//! What is wrong with a trial on files, beside its settings.
+//! Mistakes in a trial on files other than those in its settings.
 
 use super::block_bytes;
 use crate::operation::Operation;
@@ -36,7 +36,7 @@ pub(super) fn block_mistake(trial: &Trial) -> Option<String> {
     })
 }
 
-/// Returns what would lead out of the directory, or cannot be a name.
+/// Returns names that would lead out of the directory, or are not valid.
 pub(super) fn name_mistakes(trial: &Trial) -> Vec<String> {
     let dataset = &trial.dataset;
     let fields = [

@@ -1,4 +1,4 @@
-//! Operations that read files, or about them.
+//! Operations that read files or their attributes.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -28,7 +28,7 @@ impl FileClient {
             (request.is_verified && is_ours).then(|| Verifier::new(&self.tree.payload, &object, 0));
         let mut offset = 0;
         loop {
-            // One byte more than is expected, so that a longer file shows itself.
+            // Reads one byte more than expected, to detect a longer file.
             let left = usize::try_from(object.length - offset).unwrap_or(usize::MAX);
             let asked = left
                 .min(self.tree.chunk_bytes)
@@ -99,8 +99,8 @@ impl FileClient {
         Ok(())
     }
 
-    /// Compares a file's length with the one that it must have; that of others may be unknown, or be
-    /// another since it was listed.
+    /// Compares a file's length with the expected one. The length of a file that others wrote may
+    /// be unknown, or may have changed since it was listed.
     fn compare_length(
         &mut self,
         request: &Request,
@@ -120,7 +120,7 @@ impl FileClient {
     }
 
     fn read_flags(&self) -> libc::c_int {
-        // A link is not followed, and a pipe in its place does not block.
+        // Links are not followed, and a pipe in the file's place does not block.
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
         if self.tree.is_direct { flags | libc::O_DIRECT } else { flags }
     }
@@ -140,7 +140,8 @@ impl FileClient {
         Ok(())
     }
 
-    /// Lists the directory in which the keys with the wanted prefix lie, up to one page of them.
+    /// Lists the directory that contains the keys with the requested prefix, up to one page of
+    /// them.
     pub(super) fn list(
         &mut self,
         request: &Request,

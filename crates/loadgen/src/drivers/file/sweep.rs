@@ -1,4 +1,5 @@
-//! Clean-up of a bucket: exactly what the run may have written, and the bucket if nothing else is left.
+//! Clean-up of a bucket: deletes exactly what the run may have written, and the bucket if nothing
+//! else is left.
 
 use std::ffi::CString;
 use std::io;
@@ -19,7 +20,8 @@ impl FileTree {
         self.dataset.index_of(&self.key_of(name)?)
     }
 
-    /// Returns the key of the object that a file is, or is a copy of, if it has the dataset's prefix.
+    /// Returns the key of the object that a file is, or is a copy of, if it has the dataset's
+    /// prefix.
     fn key_of(&self, name: &std::ffi::OsStr) -> Option<String> {
         let name = name.to_str()?;
         let copy = std::str::from_utf8(COPY_SUFFIX).expect("it is text");
@@ -28,7 +30,7 @@ impl FileTree {
         Some(format!("{}{digits}", self.dataset.spec().object_prefix))
     }
 
-    /// Tells whether this run may have written a file into a bucket.
+    /// Returns whether this run may have written a file to a bucket.
     fn is_written(&self, bucket: &str, name: &std::ffi::OsStr) -> bool {
         if self.runs_temporary(name) {
             return true;
@@ -43,8 +45,9 @@ impl FileTree {
         run.is_some_and(|run| self.is_named(run))
     }
 
-    /// Deletes what the run may have written in a bucket, and the bucket, if it is ours and nothing
-    /// else is in it. Tells how many objects went, and why the bucket is left, if it is.
+    /// Deletes what the run may have written to a bucket, and the bucket if it is ours and
+    /// otherwise empty. Returns the number of deleted objects, and why the bucket is left, if it
+    /// is.
     pub(super) fn sweep(&self, bucket: &str) -> Result<Swept, Error> {
         let failed = |verb, error: io::Error| self.refused(verb, bucket, &error);
         let stays = |objects, kind, reason: String| {
@@ -75,7 +78,7 @@ impl FileTree {
                 }
                 (LeftKind::OtherRun, reason)
             }
-            // What a kill left between its making and its mark.
+            // A kill between creation and mark left this directory.
             Standing::Foreign if self.is_bare(bucket, &directory) => {
                 let name = c_name(bucket).map_err(|error| failed("delete", error))?;
                 unlinkat(self.directory.as_fd(), &name, AtFlags::REMOVEDIR)
@@ -132,8 +135,8 @@ impl FileTree {
         Ok(Swept::leaving(objects, Some(left)))
     }
 
-    /// Removes what a kill of the run has left in the root, under names that bear the run. Best
-    /// effort: what stays there is empty, or not ours.
+    /// Removes what a kill of the run has left in the root, under names that contain the run.
+    /// Errors are ignored: what stays there is empty, or not ours.
     fn sweep_root(&self) {
         let root = self.directory.as_fd();
         for name in names_in(root).unwrap_or_default() {
@@ -161,7 +164,7 @@ impl FileTree {
         let stays = |kind, reason: String| foreign(Some(Left::new(bucket, kind, reason)));
         let keys = match self.open_keys(directory, false) {
             Ok(keys) => keys,
-            // Nothing is written before the claim.
+            // The claim is written before anything else.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return foreign(None),
             Err(error) => {
                 let reason = format!("a directory of the prefix cannot be opened: {error}");
@@ -208,7 +211,7 @@ impl FileTree {
         Ok(swept)
     }
 
-    /// Deletes a bucket of ours, if it is empty but for its mark.
+    /// Deletes a bucket of ours, if it is empty except for its mark.
     pub(super) fn remove_bucket(&self, bucket: &str, directory: &OwnedFd) -> io::Result<bool> {
         if names_in(directory.as_fd())?
             .iter()
@@ -220,7 +223,7 @@ impl FileTree {
         match unlinkat(self.directory.as_fd(), &c_name(bucket)?, AtFlags::REMOVEDIR) {
             Ok(()) => Ok(true),
             Err(_) => {
-                // It stays, so it must stay known as ours.
+                // It stays, so it must remain marked as ours.
                 self.write_mark(directory.as_fd(), MARK, bucket)?;
                 Ok(false)
             }

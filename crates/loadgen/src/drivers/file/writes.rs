@@ -16,10 +16,10 @@ use crate::transport::disk;
 /// The attribute that `post` replaces.
 const ATTRIBUTE: &CStr = c"user.loadstone";
 
-/// How a file comes to stand under its name.
+/// How a file gets its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// It is written there.
+    /// It is written under its name.
     InPlace,
     /// It is written under a temporary name and renamed, so that readers never see a partial file.
     Rename,
@@ -47,19 +47,20 @@ impl FileClient {
             disk::rename_at(directory, &self.temporary, self.name())
         });
         if written.is_err() || is_exclusive {
-            // Best effort: the failure is reported anyway, and the next trial's clean-up looks again.
+            // Errors are ignored: the failure is reported anyway, and the next clean-up tries
+            // again.
             let _ = disk::remove_at(bucket.keys.as_fd(), &self.temporary);
         }
         written?;
         if self.tree.flush.is_due(self.writes) {
-            // Only the directory knows the new name, and it has to be on the device too.
+            // The new name is in the directory only, which must be flushed to the device too.
             disk::flush(bucket.keys.as_fd(), false)?;
         }
         Ok(())
     }
 
-    /// Writes the object's file, or the one that becomes it, piece by piece; an exclusive one must be
-    /// new.
+    /// Writes the object's file, or the temporary one, piece by piece; with `is_exclusive`, the
+    /// file must be new.
     fn write_file(
         &mut self,
         bucket: &Bucket,
@@ -94,7 +95,7 @@ impl FileClient {
         }
     }
 
-    /// Writes a piece; what direct I/O cannot do at the end of a file goes through the cache.
+    /// Writes a piece. The end of a file that direct I/O cannot write goes through the page cache.
     fn write_chunk(&self, file: &OwnedFd, bytes: usize, offset: u64) -> io::Result<()> {
         let aligned = if self.tree.is_direct { bytes - bytes % disk::ALIGNMENT } else { bytes };
         let (whole, rest) = self.buffer[..bytes].split_at(aligned);
@@ -131,7 +132,8 @@ impl FileClient {
         disk::remove_at(bucket.keys.as_fd(), self.name())
     }
 
-    /// Copies a file beside itself: inside the kernel, or through us where it cannot.
+    /// Copies a file in its directory: inside the kernel, or through user space if the kernel
+    /// cannot.
     pub(super) fn copy(&mut self, bucket: &Bucket, request: &Request) -> io::Result<()> {
         self.at_object(request.object());
         self.writes += 1;
@@ -172,12 +174,12 @@ impl FileClient {
         }
     }
 
-    /// Replaces an extended attribute, which is the metadata that files have.
+    /// Replaces an extended attribute, which is the metadata of files.
     pub(super) fn post(&mut self, bucket: &Bucket, request: &Request) -> io::Result<()> {
         self.at_object(request.object());
         let file = open_checked(bucket, self.name(), libc::O_RDONLY)?;
         let value = request.chance.to_le_bytes();
-        // SAFETY: name and value outlive the call, which takes as many bytes as we say.
+        // SAFETY: name and value outlive the call, which reads as many bytes as we state.
         let result = unsafe {
             libc::fsetxattr(
                 file.as_raw_fd(),
@@ -191,17 +193,18 @@ impl FileClient {
     }
 }
 
-/// Returns a path as the kernel wants it.
+/// Returns a path as a C string.
 pub(super) fn c_path(path: &[u8]) -> &CStr {
     CStr::from_bytes_with_nul(path).expect("a path ends with its only zero; check saw to it")
 }
 
-/// How often a file that others create and delete meanwhile is looked at again.
+/// How often to retry when others create and delete the file concurrently.
 const CREATE_RETRIES: u32 = 16;
 
-/// Opens a file to write it anew: one that is not there, or that is the run's and nothing else.
+/// Opens a file to write it anew: one that does not exist, or one that belongs to the run.
 ///
-/// Which of both is tried first by what the file before was, so that neither costs a call in vain.
+/// The previous file decides which of the two is tried first, so that neither costs an unnecessary
+/// call.
 fn create(
     bucket: &Bucket,
     name: &CStr,
@@ -238,7 +241,7 @@ fn create(
     Ok(file)
 }
 
-/// Opens a file, and lets go of it if it is not the run's.
+/// Opens a file, and closes it again if it does not belong to the run.
 pub(super) fn open_checked(
     bucket: &Bucket,
     name: &CStr,

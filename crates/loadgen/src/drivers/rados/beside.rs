@@ -1,8 +1,8 @@
-//! In another's namespace: nothing that others have written is written over or deleted.
+//! Writes in a foreign namespace: nothing that others have written is overwritten or deleted.
 //!
 //! What the run writes there carries its name in an attribute. Each change is one operation of the
-//! cluster, which also says whose the object must be, unclaimed or ours: no moment lies between the
-//! look and the change, and no request is needed for the look.
+//! cluster, which also requires that the object is unclaimed or ours. So there is no time between
+//! check and change, and the check needs no separate request.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -14,16 +14,17 @@ use super::library::{AioCompletion, Context};
 use crate::dataset::Dataset;
 use crate::payload::ObjectId;
 
-/// The most that is read of the run that an object names.
+/// Maximum length of the run that an object names.
 const RUN_BYTES_MAX: usize = 256;
-/// How often a change is asked for anew: an object of ours may come or go meanwhile, or be a named run's.
+/// How often a change is tried: an object of ours may appear or disappear meanwhile, or belong to a
+/// named run.
 const TRIES: u32 = 8;
 /// `LIBRADOS_CREATE_EXCLUSIVE`
 const EXCLUSIVE: c_int = 1;
 /// `LIBRADOS_CMPXATTR_OP_EQ`
 const EQUAL: u8 = 1;
 
-/// Which of the dataset's namespaces are others'.
+/// Which of the dataset's namespaces are foreign.
 #[derive(Debug)]
 pub(super) struct ForeignPlaces(Box<[AtomicBool]>);
 
@@ -37,7 +38,7 @@ impl ForeignPlaces {
         self.0.get(at).is_some_and(|is_theirs| is_theirs.load(Ordering::Relaxed))
     }
 
-    /// Takes note that a namespace is another's.
+    /// Records that a namespace is foreign.
     pub(super) fn note(&self, dataset: &Dataset, place: &str) {
         for (number, is_theirs) in self.0.iter().enumerate() {
             if dataset.bucket(number as u64) == place {
@@ -48,9 +49,9 @@ impl ForeignPlaces {
 }
 
 impl RadosClient {
-    /// Changes the object that `name` holds if it is unclaimed or ours; what a write of the load
-    /// writes is made anew for each try. Returns when the last try was sent, what came of it, and
-    /// when; `ECANCELED` is what comes of another's object.
+    /// Changes the object that `name` holds if it is unclaimed or ours. The content of a write is
+    /// generated again for each try. Returns when the last try was sent, its result, and when it
+    /// ended; the result for another's object is `ECANCELED`.
     pub(super) async fn change_beside(
         &mut self,
         context: Context,
@@ -72,12 +73,12 @@ impl RadosClient {
                 (OwnerTag::First, libc::EEXIST) => OwnerTag::Ours,
                 (OwnerTag::Ours, libc::ENOENT) if call.is_write() => OwnerTag::First,
                 (OwnerTag::Ours, libc::ECANCELED) => match self.run_of(context).await {
-                    // A run that the user named: compared with from now on.
+                    // A run that the user named: use it in the next comparison.
                     Ok(Some(run)) if run != self.guard && self.rados.title.is_ours(&run) => {
                         self.guard = run;
                         OwnerTag::Ours
                     }
-                    // Gone meanwhile.
+                    // Deleted meanwhile.
                     Err(libc::ENOENT) => OwnerTag::Ours,
                     _ => break,
                 },
@@ -87,11 +88,11 @@ impl RadosClient {
         end
     }
 
-    /// Returns the run that the object names that `name` holds, if it names one.
+    /// Returns the run that the object in `name` names, if any.
     async fn run_of(&mut self, context: Context) -> Result<Option<String>, c_int> {
         let call = Call::Attribute { length: RUN_BYTES_MAX };
         match self.perform(context, call, OwnerTag::None).await.0 {
-            // Some releases say the one, some the other.
+            // Releases of Ceph differ here.
             0 => Ok(None),
             result if result == -libc::ENODATA => Ok(None),
             result => match usize::try_from(result) {
@@ -101,7 +102,7 @@ impl RadosClient {
         }
     }
 
-    /// The same, of an object with a name of our own choice.
+    /// Like `run_of`, for an object with a given name.
     pub(super) async fn run_at(
         &mut self,
         context: Context,
@@ -111,7 +112,7 @@ impl RadosClient {
         self.run_of(context).await
     }
 
-    /// Removes an object if it is ours; tells whether it is gone.
+    /// Deletes an object if it is ours; returns whether it no longer exists.
     pub(super) async fn remove_ours(
         &mut self,
         context: Context,
@@ -125,10 +126,11 @@ impl RadosClient {
         }
     }
 
-    /// Submits a change together with what must be true for it.
+    /// Submits a change together with its conditions.
     ///
     /// # Safety
-    /// As for any submission: `name` ends with a zero byte, and `given` holds what a write writes.
+    /// As for any submission: `name` ends with a zero byte, and `given` holds the content of a
+    /// write.
     pub(super) unsafe fn submit_bound(
         &self,
         io: Context,
@@ -139,8 +141,8 @@ impl RadosClient {
     ) -> c_int {
         let library = self.library;
         let (run, guard) = (&self.rados.title.run, &self.guard);
-        // SAFETY: the operation is ours from its making to its release, and librados copies what it
-        // is given: the texts, the content and, when it is submitted, the steps.
+        // SAFETY: we own the operation from its creation to its release, and librados copies its
+        // arguments: the texts, the content and, when it is submitted, the steps.
         unsafe {
             let steps = (library.rados_create_write_op)();
             if matches!(tag, OwnerTag::Absent | OwnerTag::First) {

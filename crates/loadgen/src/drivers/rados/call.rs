@@ -1,11 +1,11 @@
-//! What librados is asked for.
+//! The calls of librados.
 
 use std::ffi::CStr;
 
-/// The attribute that says which run wrote an object.
+/// The attribute that names the run that wrote an object.
 pub(super) const RUN: &CStr = c"loadstone-run";
 
-/// What one call of librados is to do.
+/// One call of librados.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Call {
     WriteFull {
@@ -15,7 +15,7 @@ pub(super) enum Call {
         offset: u64,
         length: usize,
     },
-    /// The offset says what is appended; the cluster decides where.
+    /// The offset determines the content; the cluster decides where it is appended.
     Append {
         offset: u64,
         length: usize,
@@ -25,7 +25,7 @@ pub(super) enum Call {
         length: usize,
     },
     Stat,
-    /// The attribute that says which run wrote the object.
+    /// The attribute that names the run that wrote the object.
     Attribute {
         length: usize,
     },
@@ -33,7 +33,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// Returns how much is written or read.
+    /// Returns the number of bytes that it writes or reads.
     pub(super) fn length(self) -> usize {
         match self {
             Self::WriteFull { length }
@@ -44,7 +44,7 @@ impl Call {
         }
     }
 
-    /// Returns what of the slot's buffer it needs.
+    /// Returns the number of bytes that it needs of the slot's buffer.
     pub(super) fn bytes_read(self) -> usize {
         match self {
             Self::Read { length, .. } | Self::Attribute { length } => length,
@@ -52,7 +52,7 @@ impl Call {
         }
     }
 
-    /// Tells whether the object is another afterwards.
+    /// Returns whether it changes the object.
     pub(super) fn is_change(self) -> bool {
         self.is_write() || matches!(self, Self::Remove)
     }
@@ -61,7 +61,7 @@ impl Call {
         matches!(self, Self::WriteFull { .. } | Self::WriteAt { .. } | Self::Append { .. })
     }
 
-    /// Returns where in the object it begins.
+    /// Returns the offset in the object.
     pub(super) fn offset(self) -> u64 {
         match self {
             Self::WriteAt { offset, .. }
@@ -72,16 +72,16 @@ impl Call {
     }
 }
 
-/// What a change says of the object.
+/// Condition and tag of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum OwnerTag {
-    /// Nothing: the namespace is ours.
+    /// None: the namespace is ours.
     #[default]
     None,
-    /// It is not there.
+    /// The object must not exist.
     Absent,
-    /// It is not there, and is ours from now on.
+    /// The object must not exist, and becomes ours.
     First,
-    /// It is ours.
+    /// The object must be ours.
     Ours,
 }

@@ -1,4 +1,4 @@
-//! A client of a pool: one request at a time, from its making to its judgement.
+//! A client of a pool: executes one request at a time, from its creation to its result.
 
 use std::ffi::{c_char, c_int};
 use std::rc::Rc;
@@ -22,11 +22,12 @@ use crate::reactor::Reactor;
 use crate::requests::{Request, Subject};
 use crate::transport::{huge, inbox::Seat};
 
-/// How long a client that ends waits for librados to let go of its requests.
+/// How long a client waits at its end for librados to finish its requests.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Buffers of reads are ready before the load up to this much over all clients, so that no request
-/// pays for them; more than this could be more than the requests need, where sizes differ.
+/// Up to this size over all clients, buffers of reads are allocated before the load, so that no
+/// request pays for them. Beyond it, they might need more memory than the requests do, if sizes
+/// differ.
 const READY_BYTES_MAX: usize = 1 << 30;
 
 /// A client of [`Rados`].
@@ -37,18 +38,18 @@ pub(crate) struct RadosClient {
     pub(super) instance: usize,
     pub(super) library: &'static Library,
     content: Content,
-    /// Namespaces opened by name, apart from those of the dataset.
+    /// Namespaces opened by name, in addition to those of the dataset.
     pub(super) contexts: Vec<(String, Arc<PoolContext>)>,
-    /// Others' namespaces in which the run's objects show that they are.
+    /// Foreign namespaces in which the run's objects name the run.
     pub(super) bound: Vec<String>,
-    /// The run that an object must be of to be changed.
+    /// The run that an object must name to be changed.
     pub(super) guard: String,
     slot: Arc<Slot>,
     in_flight: Option<(Context, AioCompletion, Call)>,
     given_up: Vec<GivenUp>,
-    /// The object's name, with a zero byte behind it.
+    /// Name of the object, terminated by a zero byte.
     name: Vec<u8>,
-    /// The version that the last checked read returned, for histories.
+    /// Version that the last checked read returned, for histories.
     version: u64,
     pub(super) last_error: Option<String>,
 }
@@ -60,14 +61,14 @@ impl std::fmt::Debug for RadosClient {
 }
 
 impl Drop for RadosClient {
-    /// Cancels what is in flight and lets librados call back before the pool's contexts go away:
-    /// it does not keep them for a request. What it does not let go of in time keeps what it
-    /// needs, at the cost of its memory.
+    /// Cancels the requests in flight and lets librados call back before the pool's contexts are
+    /// destroyed, because librados does not keep them for a request. What librados does not finish
+    /// in time is leaked.
     fn drop(&mut self) {
         self.give_up();
         let deadline = Instant::now() + FAREWELL;
         while !self.given_up.iter().all(GivenUp::has_ended) {
-            // Waited for once: a thousand clients do not wait one by one.
+            // Only one client waits: a thousand clients must not wait one after another.
             if Instant::now() > deadline || self.rados.is_abandoned.load(Ordering::Relaxed) {
                 self.rados.is_abandoned.store(true, Ordering::Relaxed);
                 std::mem::forget(std::mem::take(&mut self.contexts));
@@ -81,7 +82,7 @@ impl Drop for RadosClient {
 
 impl Client for RadosClient {
     async fn execute(&mut self, request: &Request) -> Completion {
-        // A text that was never read must not describe a later failure.
+        // An error that was never read must not describe a later failure.
         self.last_error = None;
         if let Subject::Listing(listing) = request.subject {
             return self.list_prefix(listing).await;
@@ -109,7 +110,7 @@ impl Client for RadosClient {
             let (result, ended_ns) = self.perform(context, call, tag).await;
             (sent_ns, result, ended_ns)
         } else if theirs && call.is_change() {
-            // What was put before is most likely there.
+            // An object that was put before probably exists.
             let is_new = request.object().version <= 1 && matches!(call, Call::WriteFull { .. });
             let first = if is_new { OwnerTag::First } else { OwnerTag::Ours };
             self.change_beside(context, call, first, Some(&object)).await
@@ -196,7 +197,7 @@ impl RadosClient {
 
     fn call(&self, request: &Request, object: &ObjectId) -> Call {
         let size = |bytes: u64| usize::try_from(bytes).expect("checked against the limit");
-        // Blocks lie side by side, so that a write of one never tears another; the last may be
+        // Blocks are adjacent, so that writes of different blocks never overlap; the last may be
         // shorter.
         let block = self.rados.range_bytes.unwrap_or(object.length).clamp(1, object.length.max(1));
         let offset = request.block() % object.length.div_ceil(block).max(1) * block;
@@ -214,7 +215,7 @@ impl RadosClient {
         }
     }
 
-    /// Makes what a write of the load writes.
+    /// Generates the content of a write of the load.
     #[inline]
     pub(super) fn fill(&self, call: Call, object: &ObjectId) {
         if !call.is_write() {
@@ -229,15 +230,15 @@ impl RadosClient {
         held.fill(&self.rados.payload, object, call.offset(), payload);
     }
 
-    /// Points at an object with a name of our own choice.
+    /// Selects an object with a given name.
     pub(super) fn at(&mut self, name: &str) {
         self.name.clear();
         self.name.extend_from_slice(name.as_bytes());
         self.name.push(0);
     }
 
-    /// Does one call on an object with a name of our own choice and waits for its end; the
-    /// content is what a write writes.
+    /// Executes one call on an object with a given name and waits for its end, with the given
+    /// content for a write.
     pub(super) async fn ask(
         &mut self,
         context: Context,
@@ -251,7 +252,7 @@ impl RadosClient {
         if result < 0 { Err(-result) } else { Ok(()) }
     }
 
-    /// Reads the beginning of an object with a name of our own choice, as text.
+    /// Reads the beginning of an object with a given name, as text.
     pub(super) async fn read_text(
         &mut self,
         context: Context,
@@ -265,22 +266,22 @@ impl RadosClient {
         Ok(self.text_read(length))
     }
 
-    /// Returns the size that the request that has just ended has found.
+    /// Returns the size from the request that has just ended.
     pub(super) fn size_found(&self) -> u64 {
         // SAFETY: the request has ended.
         unsafe { (*self.slot.stat.get()).0 }
     }
 
-    /// Returns what the request that has just ended has read, as text.
+    /// Returns the text that the request that has just ended has read.
     pub(super) fn text_read(&self, length: usize) -> String {
         // SAFETY: the request has ended.
         let bytes = unsafe { self.slot.buffer(length) };
         String::from_utf8_lossy(bytes).into_owned()
     }
 
-    /// Does one call on the object that `name` holds; returns what librados says of it, and when
-    /// it was there. At the deadline it gives the request up. It submits before it waits, so that
-    /// no other client comes between the making of what is written and its submission.
+    /// Executes one call on the object that `name` holds; returns librados's result, and when it
+    /// arrived. Gives up at the deadline. Submits before it waits, so that no other client uses the
+    /// shared buffer between the generation of content and its submission.
     pub(super) async fn perform(
         &mut self,
         context: Context,
@@ -300,7 +301,7 @@ impl RadosClient {
         match end {
             Some(end) => {
                 if let Some((_, aio, _)) = self.in_flight.take() {
-                    // SAFETY: ours, submitted and ended; released here only.
+                    // SAFETY: we own it, it was submitted and has ended; it is released here only.
                     unsafe { (self.library.rados_aio_release)(aio) };
                 }
                 end
@@ -321,9 +322,9 @@ impl RadosClient {
         self.seat.expect(self.reactor.current_task());
         let aio = self.slot.arm()?;
         let (library, name) = (self.library, self.name.as_ptr().cast::<c_char>());
-        // SAFETY: librados copies the name and what is written before it returns; buffer and stat
-        // live in the slot, which the callback keeps alive, and nothing else touches them until it
-        // has run.
+        // SAFETY: librados copies the name and the content before it returns; buffer and stat live
+        // in the slot, which the callback keeps alive, and nothing else touches them until it has
+        // run.
         let result = unsafe {
             match call {
                 _ if tag != OwnerTag::None => self.submit_bound(io, aio, (name, given), call, tag),
@@ -361,13 +362,13 @@ impl RadosClient {
         Ok(())
     }
 
-    /// Cancels the request in flight. Its slot belongs to the callback from now on, which may come
-    /// late; the next request gets a fresh one. A write may have reached the cluster all the same.
+    /// Cancels the request in flight. From now on, its slot belongs to the callback, which may come
+    /// late; the next request gets a new one. A write may have reached the cluster nevertheless.
     fn give_up(&mut self) {
         self.given_up.retain(|old| !old.is_over());
         let Some((context, aio, call)) = self.in_flight.take() else { return };
-        // SAFETY: the context is open, and the completion was submitted and is not released yet.
-        // An error means that the request has just ended.
+        // SAFETY: the context is open, and the completion was submitted and is not released yet. An
+        // error means that the request has just ended.
         unsafe { (self.library.rados_aio_cancel)(context, aio) };
         let fresh = Slot::new(self.seat.clone(), self.library);
         let old = std::mem::replace(&mut self.slot, fresh);
@@ -393,7 +394,7 @@ impl RadosClient {
             Call::Read { offset, length } => {
                 completion.bytes = result as u64;
                 if self.rados.dataset.is_listed() {
-                    // What others wrote is known by its length alone.
+                    // For objects that others wrote, only the length is known.
                     if (result as usize) < length {
                         completion.outcome = Outcome::CHANGED;
                     }
@@ -416,7 +417,7 @@ impl RadosClient {
         }
     }
 
-    /// Answers a request that could not be made.
+    /// Returns the completion of a request that could not be submitted.
     fn refused(&mut self, number: c_int) -> Completion {
         let now_ns = self.reactor.now_ns();
         self.last_error.get_or_insert_with(|| kernel_text(number));
@@ -424,7 +425,7 @@ impl RadosClient {
         Completion::plain(outcome, now_ns, 0, now_ns)
     }
 
-    /// Words a failure for the record: what was asked, what came back, and what that may mean.
+    /// Describes a failure for the record: the request, the result, and a possible reason.
     fn note_failure(&mut self, call: Call, number: c_int) {
         if self.last_error.is_some() {
             return;

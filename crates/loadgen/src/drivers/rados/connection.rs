@@ -9,35 +9,35 @@ use super::library::{Cluster, Context, Library, Listing, library, refused, text}
 use super::settings::Access;
 use crate::error::{Error, Kind};
 
-/// How long the monitors may take to answer, unless the user's configuration says something.
+/// Timeout of the monitors, unless the user's configuration sets one.
 const MONITORS_ANSWER_WITHIN_S: &str = "30";
 
-/// What the load will have in flight on one connection at most.
+/// Maximum requests and bytes that the load has in flight on one connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InFlight {
     pub(super) requests: u64,
     pub(super) bytes: u64,
 }
 
-/// A connection to a cluster; it may be used from several threads.
+/// A connection to a cluster, which several threads may use.
 pub(super) struct Connection {
     pub(super) library: &'static Library,
     cluster: Cluster,
     pool: i64,
 }
 
-// SAFETY: librados says that a cluster handle may be used by several threads at once.
+// SAFETY: librados allows several threads to use a cluster handle concurrently.
 unsafe impl Send for Connection {}
 // SAFETY: as above.
 unsafe impl Sync for Connection {}
 
 impl Connection {
-    /// Connects, and looks the pool up.
+    /// Connects, and looks up the pool.
     pub(super) fn open(access: &Access, in_flight: InFlight) -> Result<Self, Error> {
         let library = library()?;
         let mut cluster = ptr::null_mut();
         let (name, user) = (text(&access.cluster), text(&access.user));
-        // SAFETY: the handle is written to a place of ours; the texts outlive the call.
+        // SAFETY: the handle is written to memory that we own; the texts outlive the call.
         let result =
             unsafe { (library.rados_create2)(&raw mut cluster, name.as_ptr(), user.as_ptr(), 0) };
         demand(result, || {
@@ -45,7 +45,7 @@ impl Connection {
         })?;
         let mut connection = Self { library, cluster, pool: -1 };
         let is_configured = connection.configure(access, in_flight)?;
-        // SAFETY: the handle is ours and configured.
+        // SAFETY: we own the handle, and it is configured.
         let result = unsafe { (library.rados_connect)(cluster) };
         demand(result, || {
             format!("connect to cluster \"{}\" as \"{}\"", access.cluster, access.user)
@@ -62,13 +62,14 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Reads the user's configuration; tells whether there is a file of it.
+    /// Reads the user's configuration; returns whether there is a configuration file.
     fn configure(&self, access: &Access, in_flight: InFlight) -> Result<bool, Error> {
         let conf = access.conf.as_deref().map(text);
         let path = conf.as_ref().map_or(ptr::null(), |path| path.as_ptr());
         // SAFETY: a null path means the default search, which also reads CEPH_CONF.
         let result = unsafe { (self.library.rados_conf_read_file)(self.cluster, path) };
-        // Ceph's own commands do without a file too, if CEPH_ARGS says all that is needed.
+        // Ceph's own commands also work without a file, if CEPH_ARGS gives everything that is
+        // needed.
         let is_absent = conf.is_none() && result == -libc::ENOENT;
         if !is_absent {
             let place = access.conf.as_deref().unwrap_or("at its default places");
@@ -82,8 +83,8 @@ impl Connection {
             self.set(key, value)?;
         }
         if let Some(path) = &access.keyring {
-            // Ceph takes lists and variables too; a plain path that cannot be read would only come
-            // back as "permission denied".
+            // Ceph also accepts lists and variables. For a plain path that cannot be read, it would
+            // only report "permission denied".
             if !path.contains([',', '$']) {
                 std::fs::File::open(path).map_err(|error| {
                     Error::system(format!("read the keyring {path}"), &error).of(Kind::SecretAbsent)
@@ -91,14 +92,14 @@ impl Connection {
             }
             self.set("keyring", path)?;
         }
-        // By default the one waits for five minutes and the other for ever.
+        // By default, one waits for five minutes and the other without limit.
         for (key, default) in [("client_mount_timeout", "300"), ("rados_mon_op_timeout", "0")] {
             if self.get(key).is_none_or(|value| value.trim_end_matches(".000000") == default) {
                 self.set(key, MONITORS_ANSWER_WITHIN_S)?;
             }
         }
-        // Beyond these, librados would block the thread that submits: fewer requests would be in
-        // flight than the load says, unseen.
+        // Above these limits, librados would block the submitting thread, and fewer requests would
+        // be in flight than the load requires, without notice.
         for (key, needed) in [
             ("objecter_inflight_ops", in_flight.requests),
             ("objecter_inflight_op_bytes", in_flight.bytes),
@@ -128,7 +129,7 @@ impl Connection {
     fn get(&self, key: &str) -> Option<String> {
         let name = text(key);
         let mut value = [0_u8; 256];
-        // SAFETY: the name outlives the call, and the place is as long as it says.
+        // SAFETY: the name outlives the call, and the buffer has the stated length.
         let result = unsafe {
             (self.library.rados_conf_get)(
                 self.cluster,
@@ -161,7 +162,7 @@ impl Connection {
     /// Opens a namespace of the pool. It sends nothing, so it does not wait.
     pub(super) fn namespace(self: &Arc<Self>, namespace: &str) -> Result<PoolContext, c_int> {
         let mut context = ptr::null_mut();
-        // SAFETY: the handle is written to a place of ours.
+        // SAFETY: the handle is written to memory that we own.
         let result = unsafe {
             (self.library.rados_ioctx_create2)(self.cluster, self.pool, &raw mut context)
         };
@@ -172,8 +173,7 @@ impl Connection {
         // SAFETY: the context was opened just now; the text outlives the call.
         unsafe { (self.library.rados_ioctx_set_namespace)(context, space.as_ptr()) };
         if let Some(full_try) = self.library.full_try {
-            // A full pool is an outcome, and what is in it can be deleted.
-            // SAFETY: as above.
+            // A full pool is an outcome, and its objects can be deleted. SAFETY: as above.
             unsafe { full_try(context) };
         }
         Ok(PoolContext { connection: Arc::clone(self), context })
@@ -209,32 +209,33 @@ fn why_refused(number: c_int, is_configured: bool) -> &'static str {
 
 /// A namespace of a pool, opened for I/O. Several threads may use it.
 ///
-/// It keeps its connection: a list that was given up goes on aside, after the trial has ended.
+/// It keeps its connection, because an abandoned list continues on its thread after the trial has
+/// ended.
 pub(super) struct PoolContext {
     connection: Arc<Connection>,
     pub(super) context: Context,
 }
 
-// SAFETY: librados takes requests on one context from several threads; what it does not take is
-// a change of the context meanwhile, and nothing here changes one after it was opened.
+// SAFETY: librados accepts requests on one context from several threads, but no change of the
+// context meanwhile; nothing here changes a context after it was opened.
 unsafe impl Send for PoolContext {}
 // SAFETY: as above.
 unsafe impl Sync for PoolContext {}
 
 impl Drop for PoolContext {
     fn drop(&mut self) {
-        // SAFETY: clients forget the contexts of requests that are still in flight, and the
+        // SAFETY: clients leak the contexts of requests that are still in flight, and the
         // connection is shut down later.
         unsafe { (self.connection.library.rados_ioctx_destroy)(self.context) };
     }
 }
 
 impl PoolContext {
-    /// Returns what appends to the pool must be a multiple of, or 0 if it takes any: an
-    /// erasure-coded pool without overwrites takes whole stripes.
+    /// Returns the alignment of appends to the pool, or 0 if there is none: an erasure-coded pool
+    /// without overwrites accepts whole stripes only.
     pub(super) fn append_alignment(&self) -> Result<u64, c_int> {
         let (mut is_required, mut bytes) = (0, 0);
-        // SAFETY: the context is open, and the places are ours.
+        // SAFETY: the context is open, and we own the memory of the results.
         let result = unsafe {
             let library = self.connection.library;
             let asks = library.rados_ioctx_pool_requires_alignment2;
@@ -253,7 +254,7 @@ impl PoolContext {
     pub(super) fn list(&self) -> Result<Names<'_>, c_int> {
         let library = self.connection.library;
         let mut listing = ptr::null_mut();
-        // SAFETY: the listing is written to a place of ours, and closed when it is dropped.
+        // SAFETY: the listing is written to memory that we own, and closed when it is dropped.
         let result = unsafe { (library.rados_nobjects_list_open)(self.context, &raw mut listing) };
         if result < 0 {
             return Err(-result);
@@ -262,7 +263,7 @@ impl PoolContext {
     }
 }
 
-/// The names of the objects in a namespace, whose context stays open as long as this lives.
+/// The names of the objects in a namespace, whose context stays open as long as this value exists.
 pub(super) struct Names<'a> {
     library: &'static Library,
     listing: Listing,
@@ -285,7 +286,7 @@ impl Names<'_> {
         match -result {
             libc::ENOENT => Ok(None),
             number if number > 0 => Err(number),
-            // SAFETY: librados gave a terminated text.
+            // SAFETY: librados returned a terminated text.
             _ => Ok(Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())),
         }
     }
@@ -293,7 +294,7 @@ impl Names<'_> {
 
 impl Drop for Names<'_> {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once.
+        // SAFETY: it is opened once and closed once.
         unsafe { (self.library.rados_nobjects_list_close)(self.listing) };
     }
 }

@@ -1,10 +1,10 @@
-//! What is true of pools of a Ceph cluster.
+//! Facts about pools of a Ceph cluster.
 
 use serde_json::json;
 
 use crate::facts::{Address, AddressKind, Facts, Filling, Form, Limits, Variable};
 
-/// What Ceph's own commands read from `CEPH_ARGS` before anything else; librados reads the rest.
+/// Options that Ceph's own commands read from `CEPH_ARGS` first; librados reads the rest.
 const ARGUMENTS: &[Variable] = &[
     Variable::argument("CEPH_ARGS", "--conf", "conf"),
     Variable::argument("CEPH_ARGS", "-c", "conf"),
@@ -29,7 +29,7 @@ pub(super) const FACTS: Facts = Facts {
     environment: &[ARGUMENTS, CONF],
     fill,
     limits: Limits {
-        // librados sends an object whole, and no cluster takes more unless its
+        // librados sends an object whole, and a cluster accepts no more unless its
         // osd_max_object_size was raised.
         object_bytes_max: Some(128 << 20),
         // osd_max_object_name_len
@@ -39,10 +39,10 @@ pub(super) const FACTS: Facts = Facts {
     ..Facts::PLAIN
 };
 
-/// Reads `--id admin`, `--id=admin` and the like; of what is said twice the last counts. What else
-/// there is says nothing of a target.
+/// Reads `--id admin`, `--id=admin` and the like; the last of several occurrences counts. Other
+/// options do not describe a target.
 fn fill(filling: &mut Filling<'_>) {
-    // With an unclosed quotation mark Ceph's own commands will say so.
+    // Ceph's own commands will report an unclosed quotation mark.
     let words = filling.variable("CEPH_ARGS").and_then(shlex::split).unwrap_or_default();
     for (number, word) in words.iter().enumerate().rev() {
         let (name, value) = match word.split_once('=') {

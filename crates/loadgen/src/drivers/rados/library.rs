@@ -1,4 +1,4 @@
-//! librados, opened at run time: nothing of Ceph is needed to build loadstone.
+//! librados, opened at run time: building loadstone requires nothing of Ceph.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -9,14 +9,14 @@ pub(super) type Cluster = *mut c_void;
 pub(super) type Context = *mut c_void;
 pub(super) type AioCompletion = *mut c_void;
 pub(super) type Listing = *mut c_void;
-/// Steps that the cluster takes all at once, or none of them.
+/// Steps that the cluster executes atomically.
 pub(super) type WriteSteps = *mut c_void;
 pub(super) type Callback = extern "C" fn(AioCompletion, *mut c_void);
 
 /// The name under which every release since 14 (Nautilus) installs it.
 const SONAME: &str = "librados.so.2";
 
-/// Asks a full pool for an error instead of waiting until it is not full any more.
+/// Makes a full pool return an error instead of waiting until it has space.
 type FullTry = unsafe extern "C" fn(Context);
 
 macro_rules! functions {
@@ -24,7 +24,7 @@ macro_rules! functions {
         /// The functions of librados that we call; `rados/librados.h` documents them.
         pub(super) struct Library {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> $result,)*
-            /// It has changed its name once.
+            /// Its name has changed once.
             pub(super) full_try: Option<FullTry>,
             _library: libloading::Library,
         }
@@ -87,14 +87,15 @@ functions! {
     rados_nobjects_list_close: fn(Listing) -> ();
 }
 
-/// Opens librados, once for the life of the process: its threads may outlive a trial whose
+/// Opens librados, once for the lifetime of the process: its threads may outlive a trial whose
 /// requests were never answered, and must not lose their code.
 pub(super) fn library() -> Result<&'static Library, Error> {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     if let Some(library) = LIBRARY.get() {
         return Ok(library);
     }
-    // SAFETY: librados' initialisers are those of any C++ library; Ceph's own clients do this.
+    // SAFETY: librados has the initialisers of an ordinary C++ library; Ceph's own clients do the
+    // same.
     let opened = unsafe { libloading::Library::new(SONAME) }.and_then(Library::resolve);
     let library = opened.map_err(|error| {
         Error::target(format!("open {SONAME}"), error.to_string())
@@ -103,18 +104,18 @@ pub(super) fn library() -> Result<&'static Library, Error> {
     Ok(LIBRARY.get_or_init(|| library))
 }
 
-/// Returns a text for C; what stands behind a zero byte cannot name anything in Ceph.
+/// Returns a C string; names in Ceph contain no zero byte, so anything after one is dropped.
 pub(super) fn text(value: &str) -> CString {
     let bytes: Vec<u8> = value.bytes().take_while(|byte| *byte != 0).collect();
     CString::new(bytes).expect("zero bytes were left out")
 }
 
-/// Makes the error of what librados did not do; its number is positive.
+/// Creates the error of a failed call; `number` is positive.
 pub(super) fn refused(what: String, number: c_int) -> Error {
     Error::system(what, &std::io::Error::from_raw_os_error(number))
 }
 
-/// Returns what an error number of librados', positive, says.
+/// Returns the text of a positive error number of librados.
 pub(super) fn kernel_text(number: c_int) -> String {
     std::io::Error::from_raw_os_error(number).to_string()
 }

@@ -1,4 +1,4 @@
-//! Lists of a pool's namespaces, on a thread beside the load: librados lists blocking.
+//! Lists a pool's namespaces on a separate thread, because librados lists in blocking calls.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::object_list::{ListedObject, Lister};
 use crate::outcome::{Completion, Outcome};
 use crate::script::Listing;
 
-/// Names that are handed over at once, before their sizes are asked for.
+/// Names per batch, whose sizes are requested afterwards.
 const NAMES_AT_ONCE: usize = 1000;
-/// Batches of names that wait.
+/// Maximum number of waiting batches.
 const BATCHES_WAITING: usize = 2;
 
 type Batch = Result<Vec<String>, c_int>;
@@ -24,7 +24,7 @@ impl RadosClient {
     /// Lists the objects of a namespace whose names begin with a prefix, with their sizes.
     ///
     /// # Errors
-    /// The namespace cannot be listed, or an object in it not looked at.
+    /// The namespace cannot be listed, or the size of an object cannot be read.
     pub(super) async fn list_with_sizes(
         &mut self,
         place: &str,
@@ -45,7 +45,7 @@ impl RadosClient {
                 self.at(&name);
                 let (result, _) = self.perform(context.context, Call::Stat, OwnerTag::None).await;
                 match -result {
-                    // It is gone meanwhile.
+                    // It was deleted meanwhile.
                     libc::ENOENT => continue,
                     number if number > 0 => {
                         let what = format!("look at \"{name}\" in {}", shown(self, place));
@@ -98,8 +98,8 @@ impl RadosClient {
         Completion::plain(Outcome::of_io(&error), sent_ns, 0, ended_ns)
     }
 
-    /// Gives the names of the dataset's objects in a namespace to `take`. Each batch has the time of a
-    /// request.
+    /// Passes the names of the dataset's objects in a namespace to `take`. Each batch has the
+    /// timeout of a request.
     async fn list_all(&mut self, bucket: u64, mut take: impl FnMut(&str)) -> std::io::Result<()> {
         let rados = Arc::clone(&self.rados);
         let place = rados.dataset.bucket(bucket);
@@ -111,7 +111,8 @@ impl RadosClient {
         Ok(())
     }
 
-    /// Lists a whole namespace, and counts the names under a script's prefix: RADOS knows none.
+    /// Lists a whole namespace, and counts the names under a script's prefix: RADOS has no listing
+    /// by prefix.
     pub(super) async fn list_prefix(&mut self, listing: Listing) -> Completion {
         let sent_ns = self.reactor.now_ns();
         let (rados, instance) = (Arc::clone(&self.rados), self.instance);
@@ -146,7 +147,7 @@ impl RadosClient {
     }
 }
 
-/// The names in a namespace that begin with a prefix, listed by a thread and handed over in batches.
+/// The names in a namespace that begin with a prefix, listed by a thread and received in batches.
 struct Names(Option<Receiver<Batch>>);
 
 impl Names {
@@ -159,10 +160,10 @@ impl Names {
         Ok(Self(Some(batches)))
     }
 
-    /// Returns the next names, or none after the last.
+    /// Returns the next names, or `None` after the last.
     ///
     /// # Errors
-    /// The number of the error that ended the listing: `ETIMEDOUT` where nothing came in time.
+    /// The number of the error that ended the listing: `ETIMEDOUT` if nothing arrived in time.
     async fn next(&mut self, client: &RadosClient) -> Result<Option<Vec<String>>, c_int> {
         let Some(batches) = self.0.take() else { return Ok(None) };
         renew_deadline(client);
@@ -177,7 +178,7 @@ impl Names {
     }
 }
 
-/// Lists names, and ends when they are not wanted any more. It blocks.
+/// Lists names until they are not needed any more. It blocks.
 fn hand_over_names(context: &PoolContext, prefix: &str, batches: &SyncSender<Batch>) {
     let mut names = match context.list() {
         Ok(names) => names,

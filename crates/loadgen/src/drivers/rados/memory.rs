@@ -1,28 +1,27 @@
-//! Keeps memory at hand for the copies that librados makes of what is written and read.
+//! Keeps memory for the copies that librados makes of written and read data.
 //!
-//! It allocates each copy in one thread, that of the load for what is written, and frees it in
-//! another. Left to itself, glibc gives such memory back to the kernel when it is large, and every
-//! page of the next copy faults again: with writes of 4 MiB that was a good part of the client's
-//! time.
+//! librados allocates each copy in one thread (for written data, the load thread) and frees it in
+//! another. By default, glibc returns large blocks to the kernel, and every page of the next copy
+//! faults again: with writes of 4 MiB, that took a considerable part of the client's time.
 
 use crate::transport::huge;
 
-/// Smaller copies share pages that stay anyway.
+/// Smaller copies share pages that are kept anyway.
 const LARGE_BYTES: usize = 256 << 10;
 
-/// The most that one thread asks huge pages for; memory that is not used costs nothing.
+/// Maximum memory for which one thread requests huge pages; unused memory costs nothing.
 const RESERVED_BYTES_MAX: usize = 1 << 30;
 
-/// Has the allocator keep what is freed, for the life of the process, if copies will be large.
+/// Makes the allocator keep freed memory, for the lifetime of the process, if copies will be large.
 pub(super) fn keep_freed(largest: usize) {
     #[cfg(target_env = "gnu")]
     if largest >= LARGE_BYTES {
         for (parameter, bytes) in [
-            // Above this, each buffer is a mapping of its own that ends with it.
+            // Above this size, each buffer is a separate mapping that is unmapped when it is freed.
             (libc::M_MMAP_THRESHOLD, 32 << 20),
             (libc::M_TRIM_THRESHOLD, i32::MAX),
-            // A heap of a thread other than the first ends when it is empty, unless this much may
-            // be unused; it is as large as a heap.
+            // The heap of a thread other than the first is unmapped when it is empty, unless this
+            // much may stay unused; the value is the size of a heap.
             (libc::M_TOP_PAD, 64 << 20),
         ] {
             // SAFETY: takes numbers only.
@@ -31,13 +30,14 @@ pub(super) fn keep_freed(largest: usize) {
     }
 }
 
-/// Asks for huge pages where the allocator will put `count` copies of this thread's.
+/// Requests huge pages for the memory that the allocator will use for `count` copies of this
+/// thread.
 pub(super) fn reserve(count: usize, bytes: usize) {
     if bytes < LARGE_BYTES {
         return;
     }
     let count = count.min(RESERVED_BYTES_MAX / bytes).max(1);
-    // Freed at the end, all together: until then none takes the place of another.
+    // All freed at the end: until then, none reuses the memory of another.
     let copies: Vec<Vec<u8>> = (0..count).map(|_| Vec::with_capacity(bytes)).collect();
     for copy in &copies {
         huge::advise(copy.as_ptr(), copy.capacity());

@@ -1,5 +1,5 @@
-//! Namespaces: what `ownership` needs to mark and sweep them. Nobody makes or removes one: it is
-//! there as long as it holds an object, so its mark is what makes it.
+//! Namespaces: the primitives with which `ownership` marks and sweeps them. A namespace cannot be
+//! created or removed: it exists as long as it contains an object, so its mark creates it.
 
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -16,11 +16,11 @@ use crate::reactor::Reactor;
 
 /// The object that marks a namespace as ours.
 const MARK: &str = ".loadstone-mark";
-/// The most that is read of a mark.
+/// Maximum length of a mark.
 const MARK_BYTES_MAX: usize = 4096;
-/// Names of ours that are taken before they are removed.
+/// Maximum number of our names to list before they are deleted.
 const NAMES_AT_ONCE: usize = 10_000;
-/// Names of others that are counted.
+/// Maximum number of others' names to count.
 const OTHERS_MAX: u64 = 1000;
 
 impl Places for RadosClient {
@@ -61,8 +61,8 @@ impl Places for RadosClient {
         Ok(Removed::Gone)
     }
 
-    /// A listing cannot be gone on with, so a page holds all names of ours up to a number, and the
-    /// next one begins anew, after their removal.
+    /// A listing cannot be continued, so a page contains all names of ours up to a maximum, and the
+    /// next page starts from the beginning, after their deletion.
     async fn page(
         &mut self,
         place: &str,
@@ -116,7 +116,7 @@ impl Places for RadosClient {
                 }
             };
             match removed {
-                // Gone meanwhile is as good.
+                // Deleted meanwhile is fine.
                 Ok(true) | Err(libc::ENOENT) => gone += 1,
                 Ok(false) => {}
                 Err(number) => {
@@ -145,7 +145,7 @@ impl Places for RadosClient {
         renew_deadline(self);
         let call = (Call::WriteFull { length: text.len() }, OwnerTag::First);
         match self.ask(context.context, key, call, text.as_bytes()).await {
-            // Another was first: who reads it sees whose it is.
+            // Another client was first; the caller reads the object to see whose it is.
             Ok(()) | Err(libc::EEXIST) => Ok(()),
             Err(number) => {
                 Err(refusal(format!("write \"{key}\" to {}", shown(self, place)), number))
@@ -164,7 +164,7 @@ impl Places for RadosClient {
     }
 
     async fn ours_of(&mut self, place: &str, keys: &[String]) -> Result<Vec<String>, Error> {
-        // Where the claim does not say whose it is, nothing does.
+        // If the claim does not name its owner, no object does.
         let claim = self.title().claim_key();
         if !self.bound.iter().any(|bound| bound == place) {
             if !names_its_run(self, place, &claim).await? {
@@ -192,7 +192,7 @@ impl Places for RadosClient {
     }
 }
 
-/// Tells whether an object says which run wrote it, as those of earlier builds do not.
+/// Returns whether an object names the run that wrote it; those of earlier builds do not.
 async fn names_its_run(client: &mut RadosClient, place: &str, key: &str) -> Result<bool, Error> {
     let context = open(client, place)?;
     renew_deadline(client);
@@ -217,7 +217,7 @@ pub(super) fn open(client: &mut RadosClient, bucket: &str) -> Result<Arc<PoolCon
     let context =
         context.map_err(|number| refusal(format!("open {}", shown(client, bucket)), number))?;
     let context = Arc::new(context);
-    // It must be open as long as a request may be in flight on it.
+    // It must stay open as long as a request may be in flight on it.
     client.contexts.push((bucket.to_owned(), Arc::clone(&context)));
     Ok(context)
 }
@@ -237,7 +237,7 @@ pub(super) fn refusal(what: String, number: c_int) -> Error {
     }
 }
 
-/// Each step of a long piece of work may take as long as a request.
+/// Each step of a long job has the timeout of a request.
 pub(super) fn renew_deadline(client: &RadosClient) {
     client.reactor.set_deadline(client.reactor.now_ns() + client.rados.timeout_ns);
 }

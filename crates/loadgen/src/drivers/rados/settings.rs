@@ -1,4 +1,4 @@
-//! What a target of driver `rados` says: which cluster, as whom, which pool, with which options.
+//! The settings of a target of driver `rados`: cluster, user, pool and options.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use crate::drivers::rados::facts::FACTS;
 use crate::settings::{Setting, SettingKind, mistakes, pairs, text};
 use crate::trial::Trial;
 
-/// Options that would hold a secret.
+/// Options that would contain a secret.
 const SECRET_OPTIONS: &[&str] = &["key"];
 
 const fn setting(name: &'static str, default: Option<&'static str>, help: &'static str) -> Setting {
@@ -29,7 +29,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// How a cluster is reached, and which pool of it.
+/// How to reach a cluster, and which of its pools.
 #[derive(Debug, Clone)]
 pub(super) struct Access {
     pub(super) pool: String,
@@ -48,7 +48,7 @@ impl Access {
         Self {
             pool: owned("pool").unwrap_or_default(),
             cluster: owned("cluster").unwrap_or_else(|| "ceph".into()),
-            // What Ceph's commands take as --id, and what they take as --name.
+            // Accepts the values of both --id and --name of Ceph's commands.
             user: if user.contains('.') { user.into() } else { format!("client.{user}") },
             conf: owned("conf"),
             keyring: owned("keyring"),
@@ -62,7 +62,7 @@ fn instances(settings: &Map<String, Value>) -> Option<usize> {
     settings.get("instances")?.as_u64().and_then(|count| usize::try_from(count).ok())
 }
 
-/// Returns every mistake of a trial that this driver sees.
+/// Returns every mistake of a trial that this driver can find.
 pub(super) fn check(trial: &Trial) -> Vec<String> {
     let settings = &trial.target.settings;
     let mut found = mistakes(SETTINGS, settings);

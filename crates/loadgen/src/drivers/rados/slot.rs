@@ -1,4 +1,4 @@
-//! What a request in flight shares with librados: its buffer, and where its result goes.
+//! State that a request in flight shares with librados: its buffer and its result.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -10,26 +10,26 @@ use super::library::{AioCompletion, Library};
 use crate::clock::monotonic_ns;
 use crate::transport::{huge, inbox::Seat};
 
-/// How long the buffer of a read that was given up is kept: librados of release 14 may be receiving
-/// into it when the read is cancelled, and says nothing when it stops.
+/// How long the buffer of an abandoned read is kept: librados of release 14 may be receiving into
+/// it when the read is cancelled, and does not report when it stops.
 const KEPT: Duration = Duration::from_secs(30);
 
-/// A callback may run after the task that waited has given up (a timeout, a stop), so it holds a
-/// count of its own, and a request that was given up leaves its slot behind.
+/// A callback may run after the waiting task has given up (a timeout, a stop), so it holds a
+/// reference of its own, and an abandoned request leaves its slot behind.
 pub(super) struct Slot {
     seat: Seat,
     library: &'static Library,
     is_done: AtomicBool,
     result: AtomicI32,
     ended_ns: AtomicU64,
-    /// What is read; only librados touches it between submit and done.
+    /// Buffer of reads; only librados touches it between submission and completion.
     buffer: UnsafeCell<Vec<u8>>,
     /// Where `stat` writes size and time.
     pub(super) stat: UnsafeCell<(u64, i64)>,
 }
 
-// SAFETY: the cells are touched by one side at a time: by the task before submitting and after
-// `is_done` (acquire), by librados in between (its callback sets `is_done` with release).
+// SAFETY: only one side at a time touches the cells: the task before submission and after `is_done`
+// (acquire), librados in between (its callback sets `is_done` with release).
 unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
@@ -54,7 +54,7 @@ impl Slot {
     #[expect(clippy::mut_from_ref, reason = "the caller states that it is the only owner")]
     pub(super) unsafe fn buffer(&self, length: usize) -> &mut [u8] {
         debug_assert!(self.is_done.load(Ordering::Acquire));
-        // SAFETY: the caller states that librados has no hold on it.
+        // SAFETY: the caller guarantees that librados does not use it.
         let buffer = unsafe { &mut *self.buffer.get() };
         if buffer.len() < length {
             *buffer = huge::zeroed(length);
@@ -62,12 +62,12 @@ impl Slot {
         &mut buffer[..length]
     }
 
-    /// Makes what librados calls a completion, which ends in this slot.
+    /// Creates a completion of librados that ends in this slot.
     pub(super) fn arm(self: &Arc<Self>) -> Result<AioCompletion, c_int> {
         self.is_done.store(false, Ordering::Relaxed);
         let mut aio = std::ptr::null_mut();
         let argument = Arc::into_raw(Arc::clone(self)).cast_mut().cast::<c_void>();
-        // SAFETY: the callback takes back the count that `into_raw` gave away.
+        // SAFETY: the callback takes the reference that `into_raw` returned.
         let result = unsafe {
             (self.library.rados_aio_create_completion2)(argument, Some(done), &raw mut aio)
         };
@@ -78,20 +78,21 @@ impl Slot {
         Ok(aio)
     }
 
-    /// Takes back what [`Slot::arm`] gave when librados refused the request: no callback comes.
+    /// Releases the completion of [`Slot::arm`] when librados refused the request: no callback
+    /// comes.
     pub(super) fn refuse(self: &Arc<Self>, aio: AioCompletion) {
-        // SAFETY: the completion is ours and was not submitted.
+        // SAFETY: we own the completion, and it was not submitted.
         unsafe { (self.library.rados_aio_release)(aio) };
         self.disarm(Arc::as_ptr(self).cast_mut().cast());
     }
 
     fn disarm(&self, argument: *mut c_void) {
         self.is_done.store(true, Ordering::Release);
-        // SAFETY: the count that `arm` gave away, and no callback will take it.
+        // SAFETY: the reference that `arm` gave away, and no callback will take it.
         drop(unsafe { Arc::from_raw(argument.cast::<Self>()) });
     }
 
-    /// Returns the result and when it came, if it has come.
+    /// Returns the result and its time, if it has arrived.
     pub(super) fn result(&self) -> Option<(c_int, u64)> {
         self.is_done
             .load(Ordering::Acquire)
@@ -99,11 +100,11 @@ impl Slot {
     }
 }
 
-/// Runs on a thread of librados': notes the result and wakes the task.
+/// Runs on a thread of librados: stores the result and wakes the task.
 extern "C" fn done(aio: AioCompletion, argument: *mut c_void) {
-    // SAFETY: the count that `arm` gave away for exactly this call.
+    // SAFETY: the reference that `arm` gave away for exactly this call.
     let slot = unsafe { Arc::from_raw(argument.cast::<Slot>().cast_const()) };
-    // SAFETY: librados lends the completion to its callback.
+    // SAFETY: librados keeps the completion valid during its callback.
     let result = unsafe { (slot.library.rados_aio_get_return_value)(aio) };
     slot.ended_ns.store(monotonic_ns(), Ordering::Relaxed);
     slot.result.store(result, Ordering::Relaxed);
@@ -111,7 +112,7 @@ extern "C" fn done(aio: AioCompletion, argument: *mut c_void) {
     slot.seat.notify();
 }
 
-/// A request that was given up; librados may still be at work on it.
+/// An abandoned request that librados may still be processing.
 pub(super) struct GivenUp {
     slot: Arc<Slot>,
     aio: AioCompletion,
@@ -124,12 +125,12 @@ impl GivenUp {
         Self { slot, aio, is_read, since: Instant::now() }
     }
 
-    /// Tells whether librados has called back.
+    /// Returns whether librados has called back.
     pub(super) fn has_ended(&self) -> bool {
         self.slot.result().is_some()
     }
 
-    /// Tells whether nothing of librados' can touch what is kept here.
+    /// Returns whether librados no longer uses the memory kept here.
     pub(super) fn is_over(&self) -> bool {
         self.has_ended() && (!self.is_read || self.since.elapsed() > KEPT)
     }
@@ -138,11 +139,11 @@ impl GivenUp {
 impl Drop for GivenUp {
     fn drop(&mut self) {
         if !self.is_over() {
-            // At the cost of its memory.
+            // Leaks the memory.
             std::mem::forget(Arc::clone(&self.slot));
         }
         if self.has_ended() {
-            // SAFETY: ours, submitted and ended; released here only.
+            // SAFETY: we own it, it was submitted and has ended; it is released here only.
             unsafe { (self.slot.library.rados_aio_release)(self.aio) };
         }
     }

@@ -1,5 +1,5 @@
-//! Hashes the bodies of requests that come one after another side by side: four take little more
-//! than half of the time that they take alone.
+//! Hashes the bodies of successive requests side by side: four together take little more than half
+//! the time of four one after another.
 
 use std::array::from_fn;
 
@@ -12,25 +12,25 @@ use crate::transport::{
     transfer::{Payload, Upload},
 };
 
-/// What is made at once of each body: all of them fit the buffer of one.
+/// Bytes generated at a time of each body: all of them together fit into the output buffer.
 const PIECE_BYTES: usize = OUTPUT_BYTES / LANES;
-/// Longer bodies are hashed by themselves: the thread's other clients wait meanwhile.
+/// Longer bodies are hashed alone, because the thread's other clients wait meanwhile.
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 
-/// Digests of bodies that have a number, by which they are asked for in their order, and a version.
+/// Digests of numbered and versioned bodies, which are usually requested in order.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     known: Vec<(Numbered, [u8; 32])>,
-    /// What will be asked for if bodies are asked for in order, from number zero on.
+    /// The next body, if bodies are requested in order, from number zero on.
     next: Option<Numbered>,
 }
 
-/// A body's version, and its number.
+/// Version and number of a body.
 type Numbered = (u64, u64);
 
 impl Ahead {
-    /// Returns the SHA-256 of a body, and hashes those of the next numbers in its version with it if
-    /// they are asked for in order just now. `body` tells the body of any number in that version.
+    /// Returns the SHA-256 of a body. If bodies are currently requested in order, also hashes those
+    /// of the next numbers in its version. `body` returns the body of any number in that version.
     pub(super) fn sha256<'a>(
         &mut self,
         (version, number): Numbered,
@@ -56,8 +56,8 @@ impl Ahead {
     }
 }
 
-/// Tells whether bodies can be hashed side by side. What is encrypted is made in an order of its
-/// own.
+/// Returns whether bodies can be hashed side by side. Encrypted ones cannot: they are generated in
+/// an order of their own.
 fn fit(bodies: &[Payload<'_>; LANES]) -> bool {
     let [first, others @ ..] = bodies;
     first.sealer.is_none()
@@ -65,7 +65,7 @@ fn fit(bodies: &[Payload<'_>; LANES]) -> bool {
         && others.iter().all(|other| other.length == first.length)
 }
 
-/// Hashes bodies of one length.
+/// Hashes bodies of the same length.
 fn side_by_side(bodies: &[Payload<'_>; LANES], buffers: &Buffers) -> [[u8; 32]; LANES] {
     let mut output = buffers.output.borrow_mut();
     let mut digests = Sha256Lanes::default();
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::payload::{ObjectId, PayloadSpec};
 
-    /// Objects of one length, but for number 100.
+    /// Objects of the same length, except number 100.
     fn body(spec: &PayloadSpec, length: u64, number: u64) -> Payload<'_> {
         let length = if number == 100 { length + 1 } else { length };
         let object = ObjectId::new(number, 1, length);

@@ -1,4 +1,4 @@
-//! Takes the digests of bodies before they are sent.
+//! Computes the digests of bodies before they are sent.
 
 use loadstone_wire::digest::{Base64, Running};
 
@@ -7,7 +7,7 @@ use crate::cryptography::{Kind, spend};
 use crate::transport::socket::{Buffers, OUTPUT_BYTES};
 use crate::transport::transfer::Upload;
 
-/// Returns the header that carries a body's checksum.
+/// Returns the header with a body's checksum.
 pub(super) fn checksum_header<U: Upload>(
     checksum: Checksum,
     upload: &U,
@@ -26,12 +26,12 @@ pub(super) fn checksum_header<U: Upload>(
     Some((name, Base64::of(&bytes[..length])))
 }
 
-/// Takes the SHA-256 of a body.
+/// Computes the SHA-256 of a body.
 pub(super) fn sha256<U: Upload>(upload: &U, buffers: &Buffers) -> [u8; 32] {
     digest(Running::sha256(), upload, buffers).0
 }
 
-/// Takes the digest of a body, which is made once for this and again to be sent.
+/// Computes the digest of a body, which is generated for this and again when it is sent.
 fn digest<U: Upload>(mut running: Running, upload: &U, buffers: &Buffers) -> ([u8; 32], usize) {
     let mut output = buffers.output.borrow_mut();
     let mut offset = 0;

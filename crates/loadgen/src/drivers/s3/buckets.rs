@@ -1,4 +1,5 @@
-//! Buckets: what `ownership` needs to make, mark and sweep them, and buckets as load.
+//! Buckets: the primitives with which `ownership` creates, marks and sweeps them, and operations of
+//! the load on buckets.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,13 +21,13 @@ use crate::transport::http_store::{HttpStore, PageSpec};
 use crate::transport::http_target::HeadSpec;
 use crate::transport::transfer::Nothing;
 
-/// The object that marks a bucket as made by loadstone.
+/// The object that marks a bucket as created by loadstone.
 pub(super) const MARK: &str = ".loadstone-mark";
-/// The code of a conflict with another request that the store still works on.
+/// Error code of a conflict with another request that the store is still processing.
 const BUSY: &str = "OperationAborted";
-/// What the object-lock configuration of a bucket says where it is on.
+/// Content of a bucket's object-lock configuration if object lock is enabled.
 const LOCK_IS_ON: &[u8] = b"<ObjectLockEnabled>Enabled<";
-/// The permissions that a run needs.
+/// Permissions that a run needs.
 const NEEDED: &str = "the keys need s3:CreateBucket, s3:ListBucket, s3:PutObject, s3:GetObject and \
                       s3:DeleteObject here; wrong keys answer so too";
 
@@ -53,7 +54,7 @@ impl Places for S3Client {
         if reply.status == 0 {
             return Err(error);
         }
-        // An answer to HEAD has no body that could say why.
+        // The answer to HEAD has no body that could give the reason.
         match self.refused_listing(bucket).await {
             Some(listing) if reply.status != 404 => Err(self.refused(what(), &listing)),
             Some(listing) if self.is_absent_otherwise(&listing) => {
@@ -70,7 +71,8 @@ impl Places for S3Client {
         match reply.status {
             409 if self.http.connection.refused_code() != BUSY => {
                 Ok(match self.http.connection.is_in_doubt() {
-                    // An attempt before may have made it; whether it is empty shows whether it is ours.
+                    // An earlier attempt may have created it; whether it is empty shows whether it
+                    // is ours.
                     true => Made::New,
                     false => Made::Exists,
                 })
@@ -80,7 +82,7 @@ impl Places for S3Client {
         }
     }
 
-    /// A bucket that is marked keeps versions where it is to: a run that goes on finds them set.
+    /// Versioning is set before the bucket is marked, so that a resumed run finds it set.
     async fn write_mark(&mut self, bucket: &str, text: &str) -> Result<bool, Error> {
         if let Some(versioning) = self.thread.s3.settings.versioning
             && !self.set_versioning(bucket, versioning).await?
@@ -90,7 +92,7 @@ impl Places for S3Client {
         let reply = self.write_text(bucket, MARK, text).await;
         match reply.status {
             404 => Ok(false),
-            // One is there: who looks next sees whose.
+            // A mark exists; the next inspection shows whose it is.
             412 => Ok(true),
             _ if reply.outcome.is_ok() => Ok(true),
             _ => Err(self.refused(format!("mark bucket \"{bucket}\""), &reply)),
@@ -148,7 +150,7 @@ impl Places for S3Client {
         Ok(title.sort(bucket, keys, |key| key == MARK, next))
     }
 
-    /// Deletes keys at once, or one by one where the store cannot.
+    /// Deletes keys with one request, or one by one if the store does not support that.
     async fn delete(&mut self, bucket: &str, keys: &[String]) -> Result<u64, Error> {
         if self.thread.s3.settings.deletes_versions {
             return self.delete_versions(bucket, keys).await;
@@ -156,7 +158,7 @@ impl Places for S3Client {
         self.renew_deadline();
         let deleted = match keys.iter().all(|key| xml::is_writable(key)) {
             true => Some(self.delete_keys(bucket, keys).await),
-            // A list of keys is XML.
+            // The list of keys is XML, which cannot contain all characters.
             false => None,
         };
         match deleted {
@@ -221,7 +223,7 @@ impl Places for S3Client {
 }
 
 impl S3Client {
-    /// Asks for a listing of a bucket, whose answer has a body; returns it if it was refused.
+    /// Requests a listing of a bucket, whose answer has a body; returns it if it was refused.
     async fn refused_listing(&mut self, bucket: &str) -> Option<Reply> {
         self.renew_deadline();
         self.at(bucket, "");
@@ -231,10 +233,10 @@ impl S3Client {
         (reply.status >= 300).then_some(reply)
     }
 
-    /// Tells whether a listing was refused with 404 for another reason than that there is no such
-    /// bucket. To an unknown access key some stores answer so. A key that is not there was asked for
-    /// where the URL of the endpoint names a bucket itself: what is made there as a bucket would
-    /// become an object of that bucket.
+    /// Returns whether a listing was refused with 404 for another reason than that the bucket does
+    /// not exist. Some stores answer like that to an unknown access key. A missing key means that
+    /// the URL of the endpoint itself names a bucket: creating a bucket would create an object in
+    /// that bucket.
     fn is_absent_otherwise(&self, listing: &Reply) -> bool {
         let is_another = match self.http.connection.refused_code().as_str() {
             "" | "NoSuchBucket" => false,
@@ -250,7 +252,7 @@ impl S3Client {
             endpoint.url.host.ends_with(".amazonaws.com")
                 || endpoint.url.host.ends_with(".amazonaws.com.cn")
         });
-        // Other stores take a region that they do not know for a mistake.
+        // Other stores treat an unknown region as a mistake.
         let body = if is_aws && region != "us-east-1" {
             xml::create_bucket_body(region)
         } else {
@@ -263,7 +265,7 @@ impl S3Client {
         self.ask(&spec, &body.as_slice()).await
     }
 
-    /// Writes a small object where none is; stores that know no such condition just write it.
+    /// Writes a small object if it does not exist; stores without conditional writes overwrite it.
     async fn write_text(&mut self, bucket: &str, key: &str, text: &str) -> Reply {
         self.renew_deadline();
         let thread = Rc::clone(&self.http.thread);
@@ -272,7 +274,7 @@ impl S3Client {
         self.at(bucket, key);
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[200, 201]) };
         let reply = self.ask(&spec, &text.as_bytes()).await;
-        // To some stores a key with a delete marker is there.
+        // Some stores treat a key with a delete marker as existing.
         let is_hidden = reply.status == 412 && matches!(self.read(bucket, key).await, Ok(None));
         if !is_hidden && reply.status != 501 && reply.status != 400 {
             return reply;
@@ -289,8 +291,8 @@ impl S3Client {
         self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await
     }
 
-    /// Creates a bucket as load; the mark follows outside of the time that is taken, and before a
-    /// stop is obeyed.
+    /// Creates a bucket as an operation of the load. The mark follows outside of the measured time,
+    /// and before a stop takes effect.
     pub(super) async fn create_as_load(&mut self, request: &Request) -> Completion {
         let bucket = self.http.thread.dataset.bucket(request.bucket());
         let pair = self.reactor().begin_pair().await;
@@ -305,7 +307,8 @@ impl S3Client {
         completion
     }
 
-    /// Deletes a bucket as load, if it carries our mark, which goes first and untimed.
+    /// Deletes a bucket as an operation of the load, if it carries our mark, which is deleted
+    /// first, outside of the measured time.
     pub(super) async fn delete_as_load(&mut self, request: &Request) -> Completion {
         let bucket = self.http.thread.dataset.bucket(request.bucket());
         let _pair = self.reactor().begin_pair().await;
@@ -324,13 +327,14 @@ impl S3Client {
         };
         if !completion.outcome.is_ok() {
             self.http.error = self.http.last_error();
-            // It stays, so it must stay known as ours; a failure shows in the clean-up.
+            // The bucket stays, so it must remain marked as ours; the clean-up shows whether this
+            // failed.
             let _ = self.write_mark(&bucket, &text).await;
         }
         completion
     }
 
-    /// Returns the error of a refusal outside of the measurement, with a hint.
+    /// Returns the error of a refused request outside of the measurement, with a hint.
     pub(super) fn refusal_of(&self, action: String, reply: &Reply) -> Error {
         let text = self.http.last_error().unwrap_or_default();
         let code = self.http.connection.refused_code();
@@ -384,7 +388,7 @@ impl S3Client {
                 "the URL of the endpoint has a path: a bucket does not belong there, buckets are \
                  named by the dataset (its prefix)"
             }
-            // An answer to HEAD has no body that could say more.
+            // The answer to HEAD has no body with details.
             ("", 400) => {
                 return error.with_hint(format!(
                     "a store answers so when the region is not its own (requests are signed for \
@@ -399,8 +403,8 @@ impl S3Client {
     }
 }
 
-/// Returns a listed key as the dataset has it. A store that encodes no keys lists one that XML
-/// cannot carry with other characters in the place of those of our prefix.
+/// Returns a listed key as the dataset has it. If keys are not URL-encoded, a store replaces
+/// characters of our prefix that XML cannot contain.
 pub(super) fn as_put(listed: String, prefix: &str) -> String {
     if xml::is_writable(prefix) {
         return listed;

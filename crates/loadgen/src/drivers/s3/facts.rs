@@ -1,4 +1,4 @@
-//! What is true of stores that speak S3.
+//! Facts about stores with an S3 API.
 
 use crate::facts::{
     Address, AddressKind, BucketNames, Calibration, Facts, Filling, Form, Limits, StandIn,
@@ -30,7 +30,7 @@ pub(super) const FACTS: Facts = Facts {
     forms: &[Form::Name, Form::NamedUrl("endpoints"), Form::AnyUrl("endpoints")],
     environment: &[PLACE, KEYS, PROFILE],
     fill,
-    // DNS labels, but for dots.
+    // DNS labels without dots.
     bucket_names: BucketNames { length_min: 3, length_max: 63, capitals_and_underscores: false },
     limits: Limits {
         put_bytes_max: Some(5 << 30),
@@ -42,7 +42,7 @@ pub(super) const FACTS: Facts = Facts {
     },
     throttling: Throttling {
         statuses: &[429],
-        // In the words of AWS and of other stores.
+        // Codes of AWS and of other stores.
         codes: &[
             "SlowDown",
             "SlowDownRead",
@@ -74,8 +74,8 @@ pub(super) const FACTS: Facts = Facts {
 const CALIBRATED: &[Operation] =
     &[Operation::Put, Operation::Get, Operation::Head, Operation::Delete];
 
-/// Credentials are filled as a set or not at all: half of a file's and half of the environment's
-/// are no valid pair.
+/// Credentials are filled as a set or not at all, because half from a file and half from the
+/// environment are not a valid pair.
 fn fill(filling: &mut Filling<'_>) {
     filling.fill(PLACE);
     if filling.has_any(&["access_key", "secret_key", "session_token", "profile"]) {

@@ -1,4 +1,4 @@
-//! Writes the signed heads of S3 requests into buffers that are used again.
+//! Writes the signed heads of S3 requests into reused buffers.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -26,20 +26,20 @@ use crate::transport::http_target::{BodyDigest, HeadSpec, HttpThread, finish_hea
 use crate::transport::raw::{RawRequest, Signing};
 use crate::transport::transfer::Upload;
 
-/// How long the URL of a request that is sent at once is valid.
+/// Lifetime of a presigned URL that is used at once, in seconds.
 const URL_LIFE_S: u64 = 3600;
 
-/// What the S3 clients of one load thread share.
+/// State that the S3 clients of one load thread share.
 pub(crate) struct S3Thread {
     pub(super) http: Rc<HttpThread>,
     pub(super) s3: Arc<S3>,
-    /// The digests of the objects that are put.
+    /// Digests of the objects that are put.
     pub(super) ahead: RefCell<Ahead>,
     pub(super) etags: RefCell<Etags>,
     pub(super) versions: RefCell<KnownVersions>,
     pub(super) uploads: RefCell<OpenUploads>,
     signer: RefCell<Signer>,
-    /// Of the keys that it signs with.
+    /// Generation of the keys that it signs with.
     generation: Cell<u64>,
 }
 
@@ -63,7 +63,8 @@ impl S3Thread {
         }
     }
 
-    /// Returns the SHA-256 of an object's content, if it is signed, and hashes the next ones with it.
+    /// Returns the SHA-256 of an object's content, if it is signed, and hashes those of the next
+    /// objects with it.
     pub(super) fn sha256_ahead(&self, Object { index, version }: Object) -> Option<[u8; 32]> {
         let body = |index| {
             let object = self.http.dataset.id(Object { index, version });
@@ -74,7 +75,7 @@ impl S3Thread {
             .then(|| self.ahead.borrow_mut().sha256((version, index), body, &self.http.buffers))
     }
 
-    /// Signs with new keys if there are any.
+    /// Adopts new keys if there are any.
     #[inline]
     fn follow_keys(&self) {
         let generation = self.s3.keys.generation();
@@ -90,18 +91,18 @@ impl S3Thread {
     }
 }
 
-/// The buffers of one client's heads.
+/// Buffers for one client's heads.
 #[derive(Debug, Default)]
 pub(super) struct HeadWriter {
     bucket: Vec<u8>,
     key: Vec<u8>,
     path: Vec<u8>,
     host: Vec<u8>,
-    /// The host header of the client's endpoint.
+    /// Host header of the client's endpoint.
     endpoint_host: Vec<u8>,
-    /// The path of the client's endpoint.
+    /// Path of the client's endpoint.
     endpoint_path: Vec<u8>,
-    /// The checksum that the head was last written with.
+    /// Checksum in the head that was written last.
     sum: Option<Base64>,
 }
 
@@ -114,18 +115,18 @@ impl HeadWriter {
         }
     }
 
-    /// Tells whether the client's endpoint lies below a path.
+    /// Returns whether the client's endpoint has a path.
     pub(super) fn has_path(&self) -> bool {
         !self.endpoint_path.is_empty()
     }
 
-    /// Returns the checksum of the body that the head was last written for.
+    /// Returns the checksum of the body of the last head.
     pub(super) fn checksum(&self) -> String {
         let sum = self.sum.as_ref().map_or(b"".as_slice(), Base64::as_bytes);
         String::from_utf8_lossy(sum).into_owned()
     }
 
-    /// Points at an object of the dataset.
+    /// Selects an object of the dataset.
     #[inline]
     pub(super) fn at_object(&mut self, dataset: &Dataset, index: u64) {
         self.bucket.clear();
@@ -134,12 +135,12 @@ impl HeadWriter {
         dataset.write_key(index, &mut self.key);
     }
 
-    /// Points at another key in the same bucket.
+    /// Selects another key in the same bucket.
     pub(super) fn add_to_key(&mut self, suffix: &[u8]) {
         self.key.extend_from_slice(suffix);
     }
 
-    /// Points at a bucket, or at a key in it.
+    /// Selects a bucket, or a key in it.
     pub(super) fn at(&mut self, bucket: &str, key: &str) {
         self.bucket.clear();
         self.bucket.extend_from_slice(bucket.as_bytes());
@@ -147,7 +148,7 @@ impl HeadWriter {
         self.key.extend_from_slice(key.as_bytes());
     }
 
-    /// Writes bucket and key as `x-amz-copy-source` wants them.
+    /// Writes bucket and key in the format of `x-amz-copy-source`.
     pub(super) fn write_copy_source(&self, out: &mut Vec<u8>) {
         out.clear();
         out.push(b'/');
@@ -156,7 +157,7 @@ impl HeadWriter {
         write_path(out, &self.key);
     }
 
-    /// Writes the whole head of a request for what this points at, signed now.
+    /// Writes the whole head of a request for the selected resource, signed with the current time.
     pub(super) fn write<U: Upload>(
         &mut self,
         out: &mut Vec<u8>,
@@ -173,7 +174,7 @@ impl HeadWriter {
         finish_head(out, spec.method, upload, is_per_request, &settings.plain_headers);
     }
 
-    /// Writes the whole head of a request that says in another way who asks.
+    /// Writes the whole head of a request with another kind of authentication.
     pub(super) fn write_raw(
         &mut self,
         out: &mut Vec<u8>,
@@ -204,7 +205,7 @@ impl HeadWriter {
         finish_head(out, spec.method, &upload, is_per_request, &settings.plain_headers);
     }
 
-    /// Writes the whole head of a request by a URL that is signed now.
+    /// Writes the whole head of a request with a URL that is presigned now.
     pub(super) fn write_presigned<U: Upload>(
         &mut self,
         out: &mut Vec<u8>,
@@ -250,7 +251,7 @@ impl HeadWriter {
         }
     }
 
-    /// Says where a request for what this points at goes.
+    /// Determines host and path of a request for the selected resource.
     fn locate(&mut self, settings: &S3Settings) {
         self.path.clear();
         self.path.extend_from_slice(&self.endpoint_path);
@@ -292,7 +293,7 @@ impl HeadWriter {
             None => Payload::Unsigned,
             Some(hash) => Payload::Sha256(hash),
         };
-        // Sorted, so that those that need no signature come first.
+        // Headers are sorted, so those that need no signature come first.
         let plain = spec.headers.iter().take_while(|(name, _)| is_unsigned(name)).count();
         let (plain, signed) = spec.headers.split_at(plain);
         for (name, value) in plain {
@@ -325,7 +326,7 @@ impl HeadWriter {
             headers.push((name, value.as_bytes()));
         }
         headers.sort_by_key(|(name, _)| *name);
-        // What the request itself says goes before what the target's settings add.
+        // The request's own headers take precedence over those of the target's settings.
         headers.dedup_by_key(|(name, _)| *name);
         request.headers = &headers;
         signer.sign(unix_s, &request, out);
@@ -334,13 +335,14 @@ impl HeadWriter {
     }
 }
 
-/// Tells whether a header goes without a signature: S3 wants one of `host`, of those that begin with
-/// `x-amz-`, and of those that describe the body. Another line would cost another block to hash.
+/// Returns whether a header need not be signed. S3 requires a signature of `host`, of headers that
+/// begin with `x-amz-`, and of those that describe the body. Each additional line could add a block
+/// to hash.
 fn is_unsigned(name: &str) -> bool {
     matches!(name, "if-match" | "if-none-match" | "range")
 }
 
-/// Changes the last digit of a signature that was just written.
+/// Changes the last digit of the signature that was just written.
 fn spoil_signature(head: &mut [u8]) {
     let place = head.len() - b"0\r\n".len();
     head[place] = if head[place] == b'0' { b'1' } else { b'0' };

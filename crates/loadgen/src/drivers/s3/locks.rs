@@ -1,5 +1,5 @@
-//! Object locks as load: retention, legal holds, and deletes that a lock must forbid; and how a clean-up
-//! deletes what was locked.
+//! Object locks as operations of the load: retention, legal holds, and deletes that a lock must
+//! prevent; and how a clean-up deletes locked objects.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -24,12 +24,12 @@ use crate::transport::http_target::{BodyDigest, HeadSpec};
 use crate::transport::transfer::Nothing;
 use crate::trial::{Share, Trial};
 
-/// Has a new bucket lock objects.
+/// Header that enables object lock in a new bucket.
 pub(super) const LOCKS: Header<'static> = ("x-amz-bucket-object-lock-enabled", b"true");
 const BYPASS: Header<'static> = ("x-amz-bypass-governance-retention", b"true");
-/// The shortest retention that lasts until a delete is refused, and the longest that a clean-up waits for.
+/// Allowed retention: long enough for a delete to be refused, short enough for a clean-up to wait.
 const RETENTION_S: RangeInclusive<u64> = 2..=60;
-/// How far a store's clock may be ahead.
+/// How far a store's clock may be ahead, in seconds.
 const MARGIN_S: u64 = 1;
 const SHOWN: &[&str] =
     &["x-amz-version-id", "x-amz-object-lock-retain-until-date", "x-amz-object-lock-legal-hold"];
@@ -42,7 +42,7 @@ impl S3Client {
 
     async fn retain_until(&mut self, request: &Request) -> (Completion, u64) {
         let retention_s = self.thread.s3.settings.retention_s.unwrap_or_default();
-        // A retention ends with a whole second, and lasts at least as long as is asked for.
+        // Retention ends on a whole second, and lasts at least as long as requested.
         let until_s = unix_ns().div_ceil(1_000_000_000) + retention_s;
         self.at_object(request.object().index, b"");
         let reply = self.change_lock(b"retention", &xml::retention_body(until_s)).await;
@@ -55,8 +55,9 @@ impl S3Client {
         self.change_lock(b"legal-hold", xml::legal_hold_body(is_held)).await.completion()
     }
 
-    /// Tries to delete the newest version of an object, which is locked: the store must refuse it. Whether
-    /// it is locked is asked for, and it is locked if not, outside of the time that is taken.
+    /// Tries to delete the newest version of an object, which is locked, so the store must refuse.
+    /// Before that, outside of the measured time, it checks whether the version is locked, and
+    /// locks it if not.
     pub(super) async fn delete_locked(&mut self, request: &Request) -> Completion {
         self.at_object(request.object().index, b"");
         let asked = self.ask_for_body(&HeadSpec::new(Method::Head, &[200]), &Nothing, SHOWN).await;
@@ -79,11 +80,12 @@ impl S3Client {
             }
             until_s = end_s;
         }
-        // The request itself has the time of one.
+        // The request itself has its full timeout.
         self.renew_deadline();
         self.at_object(request.object().index, b"");
         let query = version_query(&id);
-        // How a store says no: AWS by 403, others by 400 or 409. A repetition might find it deleted.
+        // AWS refuses with 403, others with 400 or 409. A repeated request might find the version
+        // deleted.
         let delete = HeadSpec::new(Method::Delete, &[400, 403, 409]);
         let spec = HeadSpec { query: &query, is_idempotent: false, ..delete };
         let mut completion = self.ask(&spec, &Nothing).await.completion();
@@ -102,7 +104,7 @@ impl S3Client {
         completion
     }
 
-    /// Returns the header by which a clean-up deletes what the run has locked.
+    /// Returns the header with which a clean-up deletes what the run has locked.
     pub(super) fn bypass(&self) -> &'static [Header<'static>] {
         match self.thread.s3.settings.retention_s {
             Some(_) => &[BYPASS],
@@ -110,8 +112,8 @@ impl S3Client {
         }
     }
 
-    /// Deletes all versions of locked keys: lifts legal holds, and waits for retentions to end if the store
-    /// does not let the client bypass them. Returns the number of deleted keys.
+    /// Deletes all versions of locked keys: lifts legal holds, and waits for retentions to end if
+    /// the store does not let the client bypass them. Returns the number of deleted keys.
     pub(super) async fn delete_unlocked(
         &mut self,
         bucket: &str,
@@ -124,7 +126,8 @@ impl S3Client {
                 self.renew_deadline();
                 self.at(bucket, key);
                 if !version.is_marker {
-                    // Where there is no hold, or no right to lift it, the delete shows what comes of it.
+                    // If there is no hold, or no permission to lift it, the delete shows the
+                    // result.
                     let id = Some(version.id.as_bytes());
                     let mut query = Vec::new();
                     write_query(&mut query, &[("legal-hold", None), ("versionId", id)]);
@@ -150,10 +153,10 @@ impl S3Client {
         Ok((keys.len() - undeleted.len()) as u64)
     }
 
-    /// Deletes a version outside of the measurement; tells whether it is gone.
+    /// Deletes a version outside of the measurement; returns whether it no longer exists.
     ///
     /// # Errors
-    /// Nothing came back.
+    /// There was no answer.
     pub(super) async fn delete_version(
         &mut self,
         bucket: &str,
@@ -179,14 +182,14 @@ impl S3Client {
     }
 }
 
-/// Returns the query that names a version.
+/// Returns the query with a version's ID.
 pub(super) fn version_query(id: &str) -> Vec<u8> {
     let mut query = Vec::new();
     write_query(&mut query, &[("versionId", Some(id.as_bytes()))]);
     query
 }
 
-/// Returns the mistakes in what a trial says of locks.
+/// Returns the mistakes in a trial's settings of locks.
 pub(super) fn mistakes(map: &Map<String, Value>, trial: &Trial) -> Vec<String> {
     let Some(value) = map.get("retention_s") else {
         let locks = trial.mix.iter().find(|share| share.operation.locks());

@@ -1,4 +1,4 @@
-//! Objects in parts. Uploads: start, parts, completion; given up on a failure or a stop.
+//! Multipart uploads: start, parts and completion; aborted on a failure or a stop.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -20,13 +20,13 @@ use crate::transport::http_target::{BodyDigest, HeadSpec};
 use crate::transport::parts::{InParts, Whole, allow_last_step, hurried, unless_stopped};
 use crate::transport::transfer::{Nothing, Payload};
 
-/// Pages of uploads that are looked through, of up to a thousand each.
+/// Maximum number of pages of uploads to read, with up to a thousand uploads each.
 const UPLOAD_PAGES_MAX: usize = 1000;
 
 impl S3Client {
-    /// Uploads an object in parts. The answer's times span all of its HTTP requests.
+    /// Uploads an object in parts. The times of the completion span all of its HTTP requests.
     ///
-    /// A stop is obeyed when the store has been told to drop what has begun.
+    /// A stop takes effect after the store has been told to abort the upload.
     pub(super) async fn put_in_parts(&mut self, request: &Request) -> Completion {
         self.http.helpers.ends.clear();
         let reactor = Rc::clone(&self.http.thread.reactor);
@@ -41,24 +41,24 @@ impl S3Client {
             self.at_object(request.object().index, b"");
             self.give_up(&upload_id).await;
             drop(pair);
-            // Nothing is known of this request: the reactor drops it.
+            // The result of this request is unknown, and the reactor drops the task.
             return std::future::pending().await;
         };
         let Completion { outcome, ended_ns, bytes, .. } = last;
         completion = Completion { outcome, ended_ns, bytes, ..completion };
         if !completion.outcome.is_ok() {
-            // What the failure was about must be known before the next request hides it.
+            // Keep the description of the failure, which the next request would hide.
             if self.http.error.is_none() {
                 self.http.error = self.http.last_error();
             }
-            // It may have failed because its time was over.
+            // The request may have failed because of its timeout.
             self.renew_deadline();
             hurried(&reactor, self.give_up(&upload_id)).await;
         }
         completion
     }
 
-    /// Begins the upload of an object; returns its id where that went well.
+    /// Begins the upload of an object; returns its ID if that succeeded.
     pub(super) async fn start_upload(&mut self, index: u64) -> (Completion, Option<String>) {
         self.at_object(index, b"");
         // S3 refuses checksums of parts unless the upload was begun with their algorithm.
@@ -111,11 +111,11 @@ impl S3Client {
                 .then(|| ahead.borrow_mut().sha256((object.version, part), body, &http.buffers));
             client.send_part_of(request.object().index, id, part, &upload, sha256).await
         };
-        // An object of no bytes has one part, of no bytes.
+        // An empty object has one empty part.
         self.in_parts(division.count().max(1), upload_part).await
     }
 
-    /// Uploads a part of an object, by its number from 0; returns beside it what the completion needs.
+    /// Uploads a part of an object, by its number from 0; also returns what the completion needs.
     pub(super) async fn send_part_of(
         &mut self,
         index: u64,
@@ -162,8 +162,8 @@ impl S3Client {
         reply
     }
 
-    /// Has the store drop the parts of the dataset's uploads that an interrupted trial has left in
-    /// a bucket. Stores that cannot list uploads have none to drop, or keep them.
+    /// Aborts the dataset's uploads that an interrupted trial has left in a bucket. Stores that
+    /// cannot list uploads have none, or keep them.
     pub(super) async fn sweep_uploads(&mut self, bucket: &str) {
         let title = self.title();
         for (key, id) in self.uploads(bucket).await {
@@ -175,12 +175,13 @@ impl S3Client {
         }
     }
 
-    /// Returns the uploads that have begun in a bucket, as far as the store tells: keys and ids.
+    /// Returns the keys and IDs of the uploads in progress in a bucket, as far as the store lists
+    /// them.
     pub(super) async fn uploads(&mut self, bucket: &str) -> Vec<(String, String)> {
         let thread = Rc::clone(&self.http.thread);
         let mut found = Vec::new();
         let mut after: Option<(String, String)> = None;
-        // A listing that comes back to where it was, or never ends, is given up.
+        // A listing that repeats itself, or never ends, is abandoned.
         let mut seen = HashSet::new();
         loop {
             let prefix = &thread.dataset.spec().object_prefix;
@@ -200,7 +201,7 @@ impl S3Client {
         }
     }
 
-    /// Asks for a page of a bucket's uploads, behind a key and an id where there are some.
+    /// Requests a page of a bucket's uploads, after the given key and ID if there are any.
     pub(super) async fn ask_for_uploads(
         &mut self,
         bucket: &str,
@@ -228,7 +229,7 @@ impl S3Client {
         self.ask_for_body(&spec, &Nothing, &[]).await
     }
 
-    /// Has the store drop the parts. If it does not, it keeps them: nothing more can be done here.
+    /// Aborts the upload. If that fails, the store keeps the parts: nothing more can be done here.
     async fn give_up(&mut self, id: &str) -> Outcome {
         self.abandon(id).await.outcome
     }

@@ -1,4 +1,4 @@
-//! What S3 clients do with objects: one HTTP request each.
+//! Operations of S3 clients on objects, with one HTTP request each.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use crate::transport::http_target::{self, BodyDigest, HeadSpec, HttpClient};
 use crate::transport::raw::RawRequest;
 use crate::transport::transfer::{Nothing, Upload};
 
-/// What S3 has beside the operations of every object store.
+/// Operations of S3 in addition to those of every object store.
 const OWN_OPERATIONS: &[Operation] = &[
     Operation::PutIfMatch,
     Operation::DeleteIfMatch,
@@ -46,10 +46,10 @@ const ALL: [Operation; http_target::OPERATIONS.len() + OWN_OPERATIONS.len()] =
     joined(http_target::OPERATIONS, OWN_OPERATIONS);
 pub(super) const OPERATIONS: &[Operation] = &ALL;
 
-/// What is added to a key for the copy of its object.
+/// Suffix of the key of an object's copy.
 pub(super) const COPY_SUFFIX: &[u8] = b".copy";
 
-/// Returns the key of the object that another was copied from, or the key itself.
+/// Returns the key of the object from which another was copied, or the key itself.
 pub(super) fn plain_key(key: &str) -> &str {
     key.strip_suffix(std::str::from_utf8(COPY_SUFFIX).expect("it is ASCII")).unwrap_or(key)
 }
@@ -91,7 +91,7 @@ impl HttpStore for S3Client {
         self.refusal_of(action, reply)
     }
 
-    /// Refusals that come of keys that were not renewed are to be known by it.
+    /// Adds that keys were not renewed, which may explain a refusal.
     fn explained(&self, error: String) -> String {
         match self.thread.s3.keys.failure() {
             Some(failure) => format!("{error}\nthe keys were not renewed: {failure}"),
@@ -122,7 +122,7 @@ impl HttpStore for S3Client {
         bucket: &str,
         page: &PageSpec<'_>,
     ) -> (Reply, Result<ListedPage, Outcome>) {
-        // What is measured is the listing that most clients ask for.
+        // The measurement uses the form of listing that most clients use.
         let reply = self.ask_for_page(bucket, page, !xml::is_writable(page.prefix)).await;
         if !reply.outcome.is_ok() {
             return (reply, Err(reply.outcome));
@@ -188,12 +188,12 @@ impl HttpStore for S3Client {
         completion
     }
 
-    /// Copies an object to a key beside it.
+    /// Copies an object to a key derived from its own.
     async fn copy(&mut self, request: &Request) -> Completion {
         self.copy_to(request, COPY_SUFFIX, &[]).await
     }
 
-    /// Replaces an object's metadata, which S3 does by copying it onto itself.
+    /// Replaces an object's metadata, which in S3 is a copy onto itself.
     async fn post(&mut self, request: &Request) -> Completion {
         let value = format!("{:016x}", request.chance);
         let thread = Rc::clone(&self.http.thread);
@@ -252,7 +252,8 @@ impl HttpStore for S3Client {
 }
 
 impl S3Client {
-    /// Asks for a page of a listing; `is_encoded` has keys come URL-encoded, for XML cannot carry all.
+    /// Requests a page of a listing. With `is_encoded`, keys are URL-encoded, because XML cannot
+    /// contain all characters.
     pub(super) async fn ask_for_page(
         &mut self,
         bucket: &str,
@@ -291,7 +292,7 @@ impl S3Client {
         self.delete_named(bucket, body).await
     }
 
-    /// Deletes what the body of a DeleteObjects request names; returns what failed.
+    /// Deletes the keys in the body of a DeleteObjects request; returns those that failed.
     pub(super) async fn delete_named(
         &mut self,
         bucket: &str,
@@ -327,7 +328,7 @@ impl S3Client {
         self.http.scratch = source;
         let mut completion = reply.completion();
         if completion.outcome.is_ok() {
-            // A copy may fail after the status of success was sent.
+            // A copy may fail after a success status was sent.
             if let Err(error) = xml::check_late_answer(&self.http.collect.body) {
                 completion.outcome = self.misread(&error);
             }

@@ -1,4 +1,4 @@
-//! Requests by signed URLs, as a browser or another client sends them that was given the URL.
+//! Requests with presigned URLs, as a browser or another client sends them that was given the URL.
 
 use std::rc::Rc;
 

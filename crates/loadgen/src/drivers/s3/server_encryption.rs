@@ -1,4 +1,4 @@
-//! Encryption by the store (SSE): which requests say so, and how.
+//! Server-side encryption (SSE): which requests carry its headers, and with which values.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,25 +12,25 @@ use crate::ownership::beside::Header;
 use crate::settings;
 use crate::transport::http_target::HeadSpec;
 
-/// Bytes of a customer's key: AES-256.
+/// Length of a customer's key, for AES-256.
 const KEY_BYTES: usize = 32;
 
-/// With whose key the store encrypts objects.
+/// The key with which the store encrypts objects.
 #[derive(Debug)]
 pub(super) enum ServerEncryption {
-    /// The store's own.
+    /// The store's own key.
     Store,
-    /// One of its key service: this one, or the default.
+    /// A key of its key service: this one, or the default.
     Service(Option<String>),
-    /// The customer's, which each request for an object carries: the key and its MD5, in base64.
+    /// The customer's key, which each request for an object carries, with its MD5, both in base64.
     Customer { key: String, md5: String },
 }
 
 impl ServerEncryption {
-    /// Reads the settings of a target, which are known to be sound.
+    /// Reads the settings of a target, which must have been checked.
     ///
     /// # Errors
-    /// The customer's key is not there, or is no key.
+    /// The customer's key is missing or invalid.
     pub(super) fn of(map: &Map<String, Value>) -> Result<Option<Self>, Error> {
         match settings::text(map, "server_encryption") {
             Some("store") => Ok(Some(Self::Store)),
@@ -52,8 +52,9 @@ impl ServerEncryption {
         }
     }
 
-    /// Adds the headers of a request for an object. Stores refuse them where they do not belong: the
-    /// store's keys are named by what writes an object, the customer's also by what reads one.
+    /// Adds the headers of a request for an object. Stores refuse them on other requests: requests
+    /// that write an object name the store's keys; the customer's key also goes with requests that
+    /// read one.
     pub(super) fn add_headers<'a>(&'a self, spec: &HeadSpec<'_>, headers: &mut Vec<Header<'a>>) {
         let begins = match spec.method {
             Method::Put => spec.query.is_empty(),
@@ -95,7 +96,7 @@ impl ServerEncryption {
     }
 }
 
-/// Returns the mistakes in the settings of encryption by the store.
+/// Returns the mistakes in the settings of server-side encryption.
 pub(super) fn mistakes(map: &Map<String, Value>, has_presigned: bool) -> Vec<String> {
     let mut mistakes = Vec::new();
     let whose = settings::text(map, "server_encryption");

@@ -1,8 +1,8 @@
-//! Uploads in parts as load, step by step: each step is a request of its own.
+//! Multipart uploads step by step: each step is an operation of the load.
 //!
-//! In a mix, steps are for the uploads that their load thread has begun. A step that is a phase by itself is
-//! for the object's open upload on the store, which another client may have begun, so that several hosts
-//! can write the parts of one object.
+//! In a mix, steps apply to the uploads that their load thread has begun. In a phase with a single
+//! step, they apply to the object's open upload on the store, which another client may have begun,
+//! so that several hosts can write the parts of one object.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -22,13 +22,13 @@ use crate::transport::http_target::HeadSpec;
 use crate::transport::parts::InParts;
 use crate::transport::transfer::Nothing;
 
-/// Parts that are asked for with one request.
+/// Number of parts per request of a listing.
 const PARTS_AT_ONCE: u32 = 1000;
 
 /// The uploads that a load thread knows, by the numbers of their objects.
 pub(super) type OpenUploads = HashMap<u64, OpenUpload>;
 
-/// An upload that was begun, and the parts of it that the store has acknowledged.
+/// An upload in progress, and the parts that the store has acknowledged.
 #[derive(Debug)]
 pub(super) struct OpenUpload {
     id: Rc<str>,
@@ -46,7 +46,7 @@ impl S3Client {
         completion
     }
 
-    /// Uploads a part, whether or not it is there already.
+    /// Uploads a part, whether or not it exists already.
     pub(super) async fn send_part(&mut self, request: &Request) -> Completion {
         let id = match self.upload_id(request).await {
             Ok(id) => id,
@@ -60,7 +60,7 @@ impl S3Client {
         self.note_part(request, sent)
     }
 
-    /// Has the store copy a part from an object of the dataset: the bytes that the part has there.
+    /// Lets the store copy a part from an object of the dataset: the bytes at the same position.
     pub(super) async fn copy_part(&mut self, request: &Request) -> Completion {
         let id = match self.upload_id(request).await {
             Ok(id) => id,
@@ -74,7 +74,7 @@ impl S3Client {
         let mut path = std::mem::take(&mut self.http.scratch);
         self.at_object(source, b"");
         self.head.write_copy_source(&mut path);
-        // An object of no bytes has no range.
+        // An empty object has no range.
         let range = (start < end).then(|| format!("bytes={start}-{}", end - 1));
         let range = range.as_ref().map(|range| ("x-amz-copy-source-range", range.as_bytes()));
         let headers: Vec<_> =
@@ -141,10 +141,10 @@ impl S3Client {
         (completion, page)
     }
 
-    /// Asks for all parts of an upload, outside of the time that is taken.
+    /// Requests all parts of an upload, outside of the measured time.
     ///
     /// # Errors
-    /// The question's completion, where it failed.
+    /// The completion of a failed listing.
     async fn listed_parts(
         &mut self,
         index: u64,
@@ -163,12 +163,12 @@ impl S3Client {
                 None => break,
             }
         }
-        // The request itself has the time of one.
+        // The request itself has its full timeout.
         self.renew_deadline();
         Ok(parts)
     }
 
-    /// Lists the next page of a bucket's uploads; after the last page the first comes again.
+    /// Lists the next page of a bucket's uploads; after the last page, starts again with the first.
     pub(super) async fn list_page_of_uploads(&mut self, request: &Request) -> Completion {
         let thread = Rc::clone(&self.http.thread);
         let (options, dataset) = (&thread.target.options, &thread.dataset);
@@ -226,11 +226,12 @@ impl S3Client {
         self.unless_ended(completion)
     }
 
-    /// Returns the id of the upload that a step is for. Outside of a mix the store is asked which is open,
-    /// once by each load thread and outside of the time that is taken; of several it is the last begun.
+    /// Returns the ID of the upload that a step applies to. Outside of a mix, each load thread asks
+    /// the store once which one is open, outside of the measured time; if there are several, the
+    /// one begun last is used.
     ///
     /// # Errors
-    /// There is none, or the question failed.
+    /// There is none, or the listing failed.
     async fn upload_id(&mut self, request: &Request) -> Result<Rc<str>, Completion> {
         let index = request.object().index;
         if let Some(upload) = self.thread.uploads.borrow().get(&index) {
@@ -287,8 +288,8 @@ impl S3Client {
         }
     }
 
-    /// Returns the completion of a step of an upload that another step may have ended before, where the
-    /// trial has steps do so.
+    /// Returns the completion of a step whose upload another step may already have ended, if the
+    /// trial allows such races.
     fn unless_ended(&self, completion: Completion) -> Completion {
         let is_raced = self.http.thread.target.options.ended_twice > 0.0;
         let code = || self.http.connection.refused_code();

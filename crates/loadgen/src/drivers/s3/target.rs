@@ -12,7 +12,7 @@ use crate::transport::endpoint::Url;
 use crate::transport::http_target;
 use crate::trial::Trial;
 
-/// The keys of a target.
+/// The driver's keys of a target.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         required: true,
@@ -105,7 +105,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
 ];
 
-/// The checksum that goes with an upload.
+/// The checksum of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Checksum {
     None,
@@ -118,8 +118,8 @@ pub(super) enum Checksum {
 }
 
 impl Checksum {
-    /// How uploads in parts call it, and the element of each part's; None where it is of one
-    /// request alone.
+    /// Returns the name of the algorithm in multipart uploads, and the element with each part's
+    /// checksum; `None` if it applies to single requests only.
     pub(super) const fn of_parts(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Crc32 => Some(("CRC32", "ChecksumCRC32")),
@@ -140,7 +140,7 @@ pub(super) enum Versioning {
 }
 
 impl Versioning {
-    /// How S3 calls it.
+    /// Returns the name in S3.
     pub(super) fn status(self) -> &'static str {
         match self {
             Self::Enabled => "Enabled",
@@ -155,34 +155,34 @@ pub(super) struct S3Settings {
     pub(super) is_virtual: bool,
     pub(super) is_payload_signed: bool,
     pub(super) checksum: Checksum,
-    /// What the checksum of an object in parts is of, as S3 calls it.
+    /// Type of the checksum of a multipart object, as named by S3.
     pub(super) checksum_type: Option<&'static [u8]>,
     pub(super) checks_stored_checksum: bool,
-    /// What buckets that loadstone makes are set to.
+    /// Versioning of buckets that loadstone creates.
     pub(super) versioning: Option<Versioning>,
-    /// Whether a place is what its versions are, and not only its newest ones.
+    /// Whether a place consists of all its versions, and not only of the newest ones.
     pub(super) deletes_versions: bool,
-    /// For how long objects are locked, where buckets that loadstone makes can lock them.
+    /// Retention of objects in seconds, if buckets that loadstone creates have object lock.
     pub(super) retention_s: Option<u64>,
     pub(super) server_encryption: Option<ServerEncryption>,
-    /// Whether requests have signed headers beside their own.
+    /// Whether requests have additional signed headers.
     pub(super) adds_signed_headers: bool,
-    /// Additional headers that must be signed: lower case, sorted.
+    /// Additional headers that must be signed: in lower case, sorted.
     pub(super) signed_headers: Vec<(String, String)>,
-    /// The others, as they go over the wire.
+    /// Other additional headers, as sent.
     pub(super) plain_headers: Vec<u8>,
 }
 
 impl S3Settings {
     /// # Errors
-    /// A customer's key that is named is not there.
+    /// A customer's key that is referred to does not exist.
     pub(super) fn read(map: &Map<String, Value>) -> Result<Self, Error> {
         let mut signed_headers = Vec::new();
         let mut plain_headers = Vec::new();
         for (name, value) in settings::pairs(map, "headers") {
             let (name, value) = (name.to_ascii_lowercase(), value.trim().to_owned());
             if name.starts_with("x-amz-") || name == "content-md5" {
-                // A signature covers values with single blanks.
+                // A signature covers values with runs of blanks collapsed.
                 let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
                 signed_headers.push((name, value));
             } else {
@@ -228,7 +228,7 @@ impl S3Settings {
     }
 }
 
-/// Returns the mistakes that only this driver sees.
+/// Returns the mistakes that only this driver can find.
 pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
     let map = &trial.target.settings;
     let mut mistakes = http_target::mistakes(trial, SETTINGS, &["endpoints"], &FACTS.limits);

@@ -1,4 +1,4 @@
-//! Versions as load: what writes one, reads one, lists them and deletes one.
+//! Versions as operations of the load: write, read, list and delete a version.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -20,21 +20,24 @@ use crate::transport::reading::judge_read;
 use crate::transport::stored::read_unchecked;
 use crate::transport::transfer::Nothing;
 
-/// Objects whose versions a load thread remembers; of others a client asks for them each time.
+/// Maximum number of objects whose versions a load thread remembers; for others, a client lists
+/// them each time.
 const REMEMBERED_MAX: usize = 1 << 16;
-/// More than a mix remembers to have written, so that what it deletes is known here.
+/// Larger than the number of writes that a mix remembers, so that the versions it deletes are known
+/// here.
 const WRITTEN_MAX: usize = 1 << 17;
-/// Versions that are asked for of one object.
+/// Maximum number of versions to list of one object.
 const LISTED_MAX: u32 = 1000;
-/// How the store calls the version of an object that was written while it kept none.
+/// ID of the version of an object that was written without versioning.
 const NO_VERSION: &str = "null";
 
-/// What a load thread knows of the versions of objects, by the objects' numbers.
+/// The versions of objects that a load thread knows, by the objects' numbers.
 #[derive(Debug, Default)]
 pub(super) struct KnownVersions {
-    /// Ids of those that were there when it first asked, newest first, delete markers left out.
+    /// IDs of the versions that existed when they were first listed, newest first, without delete
+    /// markers.
     listed: HashMap<u64, Rc<[Box<str>]>>,
-    /// What it has written itself, for the deletes of its mix.
+    /// Versions that the thread has written itself, for the deletes of its mix.
     written: HashMap<u64, Vec<Box<str>>>,
     written_count: usize,
 }
@@ -59,8 +62,8 @@ impl KnownVersions {
 }
 
 impl S3Client {
-    /// Writes an object again, which makes a version of it. A repetition could make a second one, so
-    /// there is none.
+    /// Writes an object again, which creates a version. It is not retried, because that could
+    /// create a second version.
     pub(super) async fn write_version(&mut self, request: &Request) -> Completion {
         let index = request.object().index;
         let reply = self.write_on(request, (request.chance as u32).max(1), None).await;
@@ -75,7 +78,7 @@ impl S3Client {
                 self.thread.versions.borrow_mut().note_written(index, &id);
             }
             Some(_) => {}
-            // A bucket that keeps versions no more writes over the one without an id.
+            // Without versioning, a bucket overwrites the version without an ID.
             None if self.thread.s3.settings.versioning == Some(Versioning::Suspended) => {}
             None => {
                 let text = "the store named no version of what it wrote: the bucket keeps none";
@@ -85,8 +88,8 @@ impl S3Client {
         completion
     }
 
-    /// Reads a version of an object by its id. Which there are is asked for before, outside of the time
-    /// that is taken. Where the mix deletes versions, it reads the oldest, which it does not delete.
+    /// Reads a version of an object by its ID. The IDs are listed before, outside of the measured
+    /// time. If the mix deletes versions, it reads the oldest one, which the mix does not delete.
     pub(super) async fn read_version(&mut self, request: &Request) -> Completion {
         let ids = match self.ids_of(request).await {
             Ok(ids) => ids,
@@ -108,13 +111,14 @@ impl S3Client {
         if !request.is_verified {
             return read_unchecked(&mut http.connection, sending, Some(object.length)).await;
         }
-        // What an older one holds is known but for the number of its version.
+        // The content of an older version is known except for its version number.
         let mut verifier = Verifier::new(&thread.payload, &object, 0).allow_since(1);
         let reply = http.connection.request(sending, &Nothing, &mut verifier).await;
         judge_read(&mut http.connection, &reply, &mut verifier)
     }
 
-    /// Lists the next page of the versions of a bucket; after the last page the first comes again.
+    /// Lists the next page of the versions of a bucket; after the last page, starts again with the
+    /// first.
     pub(super) async fn list_page_of_versions(&mut self, request: &Request) -> Completion {
         let thread = Rc::clone(&self.http.thread);
         let (options, dataset) = (&thread.target.options, &thread.dataset);
@@ -138,8 +142,9 @@ impl S3Client {
         completion
     }
 
-    /// Deletes a version of an object that stays: in a mix one that the mix has written, otherwise the
-    /// oldest of those that are not the newest, which is asked for outside of the time that is taken.
+    /// Deletes a version of an object that keeps others: in a mix, one that the mix has written;
+    /// otherwise the oldest, which is never the newest. The IDs are listed outside of the measured
+    /// time.
     pub(super) async fn remove_version(&mut self, request: &Request) -> Completion {
         let index = request.object().index;
         let written = self.thread.versions.borrow_mut().take_written(index);
@@ -163,10 +168,10 @@ impl S3Client {
         self.ask(&spec, &Nothing).await.completion()
     }
 
-    /// Returns the ids of an object's versions, at least one, newest first.
+    /// Returns the IDs of an object's versions, at least one, newest first.
     ///
     /// # Errors
-    /// The question's completion, where it failed, or there is none.
+    /// The completion of a failed listing, or of a request for an object without versions.
     async fn ids_of(&mut self, request: &Request) -> Result<Rc<[Box<str>]>, Completion> {
         let index = request.object().index;
         if let Some(ids) = self.thread.versions.borrow().listed.get(&index) {
@@ -184,10 +189,10 @@ impl S3Client {
         Ok(ids)
     }
 
-    /// Asks for the versions of an object, newest first; delete markers are none.
+    /// Lists the versions of an object, newest first, without delete markers.
     ///
     /// # Errors
-    /// The question's completion, where it failed.
+    /// The completion of a failed listing.
     async fn listed_versions(&mut self, index: u64) -> Result<Vec<ListedVersion>, Completion> {
         let thread = Rc::clone(&self.http.thread);
         let mut key = Vec::new();
@@ -206,7 +211,7 @@ impl S3Client {
                 return Err(asked);
             }
         };
-        // The request itself has the time of one.
+        // The request itself has its full timeout.
         self.renew_deadline();
         let is_meant = |version: &ListedVersion| version.key == key && !version.is_marker;
         Ok(page.versions.into_iter().filter(is_meant).collect())

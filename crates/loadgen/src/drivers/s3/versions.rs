@@ -1,5 +1,5 @@
-//! Versions: in a bucket that keeps them, a clean-up that is to delete them sees versions and delete
-//! markers where it would see objects, so whose a key is, is decided over all of them.
+//! Clean-up of versions: in a bucket that keeps them, a clean-up that deletes versions lists
+//! versions and delete markers instead of objects, so all versions of a key decide whose it is.
 
 use std::collections::HashSet;
 
@@ -19,13 +19,13 @@ use crate::transport::http_store::HttpStore;
 use crate::transport::http_target::{BodyDigest, HeadSpec};
 use crate::transport::transfer::Nothing;
 
-/// Versions deleted with one request.
+/// Versions per delete request.
 const VERSIONS_AT_ONCE: usize = 1000;
-/// Stands between the id and the key in the token of a page; an id has none.
+/// Separates ID and key in the token of a page; an ID does not contain it.
 const BETWEEN: char = '\n';
 
 impl S3Client {
-    /// Lists one page of a bucket's versions, as the keys that they belong to.
+    /// Lists one page of a bucket's versions, and returns their keys.
     pub(super) async fn page_of_versions(
         &mut self,
         bucket: &str,
@@ -49,7 +49,7 @@ impl S3Client {
         Ok(Page { first, ..page })
     }
 
-    /// Deletes all versions of keys; returns of how many all that are known are gone.
+    /// Deletes all versions of keys; returns for how many keys all known versions are gone.
     pub(super) async fn delete_versions(
         &mut self,
         bucket: &str,
@@ -61,7 +61,7 @@ impl S3Client {
             all.extend(versions.into_iter().map(|version| (key.as_str(), version.id)));
         }
         let mut failed = HashSet::new();
-        // A list of versions is XML, which cannot carry every key.
+        // The list of versions is XML, which cannot contain every key.
         let (all, alone): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(key, _)| xml::is_writable(key));
         for (key, id) in &alone {
@@ -88,7 +88,7 @@ impl S3Client {
         Ok(gone + self.delete_unlocked(bucket, &failed).await?)
     }
 
-    /// Tells whether a bucket keeps versions; not, if the store does not tell.
+    /// Returns whether a bucket keeps versions; false if the store does not tell.
     pub(super) async fn is_versioned(&mut self, bucket: &str) -> bool {
         self.renew_deadline();
         self.at(bucket, "");
@@ -97,10 +97,10 @@ impl S3Client {
         reply.outcome.is_ok() && xml::parse_versioning(&self.http.collect.body) == Ok(true)
     }
 
-    /// Has a bucket keep versions, or keep them no more; tells whether the bucket is there.
+    /// Enables or suspends versioning of a bucket; returns whether the bucket exists.
     ///
     /// # Errors
-    /// The store refuses it, or takes no notice of it.
+    /// The store refuses, or ignores the request.
     pub(super) async fn set_versioning(
         &mut self,
         bucket: &str,
@@ -125,8 +125,9 @@ impl S3Client {
         }
     }
 
-    /// Returns those of some keys in another's bucket that have versions of ours, and leaves the others'
-    /// versions out of what is deleted. A marker over a stranger's version is the stranger's.
+    /// Returns those of `keys` in a foreign bucket that have versions of ours, and excludes the
+    /// versions of others from deletion. A delete marker over another's version belongs to the
+    /// other.
     pub(super) async fn keys_with_versions_of_ours(
         &mut self,
         bucket: &str,
@@ -178,7 +179,7 @@ impl S3Client {
         }
     }
 
-    /// Returns the versions of a key that the last page showed, or asks for them.
+    /// Returns the versions of a key from the last page, or lists them.
     pub(super) async fn known_versions(
         &mut self,
         bucket: &str,
@@ -216,7 +217,7 @@ impl S3Client {
         xml::parse_version_page(&self.http.collect.body)
             .map_err(|error| Error::target(what(), error.to_string()))
     }
-    /// Asks for a page of a bucket's versions behind a key and an id, where there is such a marker.
+    /// Requests a page of a bucket's versions, after the given key and ID if there are any.
     pub(super) async fn ask_for_versions(
         &mut self,
         bucket: &str,

@@ -1,4 +1,4 @@
-//! Tokens: had at the start, renewed before they end, and when a target will not have them.
+//! Tokens: obtained at the start, and renewed before they expire or when the target rejects them.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,29 +23,29 @@ use crate::transport::{
     transfer::{Collect, Nothing},
 };
 
-/// A token is renewed this long before its end, or after nine tenths of its life.
+/// A token is renewed this long before it expires, or after nine tenths of its lifetime.
 const RENEW_EARLY_S: u64 = 60;
-/// How often clients look whether another has renewed the token.
+/// How often clients check whether another one has renewed the token.
 const LOOK_NS: u64 = 5_000_000;
-/// How long a renewal that failed is not tried again.
+/// Pause after a failed renewal.
 const TRY_AGAIN_S: u64 = 5;
-/// How far apart tokens are renewed because a target will not have them. One that refuses new
-/// tokens, too, would otherwise have the identity service asked as often as itself.
+/// Minimum time between renewals because the target rejects tokens. If it also rejects new ones,
+/// the identity service would otherwise receive as many requests as the target.
 const REFUSED_APART_S: u64 = 1;
-/// How far apart tokens are renewed by this host's clock. That clock may differ from the
-/// service's, by which a new token would be old at once: then the target's 401 tells the truth.
+/// Minimum time between renewals by this host's clock. If it differs from the service's, a new
+/// token may seem to have expired already: then the target's 401 decides.
 const APART_S: u64 = 10;
 
-/// What a log-in gives.
+/// Result of a log-in.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub(super) value: String,
-    /// The account's URL, of TempAuth or of the catalogue.
+    /// URL of the account, from TempAuth or from the catalogue.
     pub(super) storage_url: Option<String>,
     expires_unix_s: Option<u64>,
 }
 
-/// Where tokens come from.
+/// The service that issues tokens.
 #[derive(Debug, Clone)]
 pub(super) struct AuthService {
     pub(super) endpoint: Endpoint,
@@ -53,14 +53,14 @@ pub(super) struct AuthService {
     pub(super) login: Login,
     pub(super) region: Option<String>,
     pub(super) interface: String,
-    /// Whether the catalogue need not name an object store.
+    /// Whether the catalogue need not contain an object store.
     pub(super) has_storage_url: bool,
     pub(super) timeout_ns: u64,
     pub(super) retries: Option<Arc<Retries>>,
 }
 
 impl AuthService {
-    /// Logs in, and returns when that is done; for a start, before there are load threads.
+    /// Logs in, blocking: for the start, before there are load threads.
     pub(super) fn log_in_now(&self) -> Result<Token, Error> {
         let reactor = socket::reactor()?;
         reactor.expect_timeouts_of(self.timeout_ns);
@@ -75,7 +75,7 @@ impl AuthService {
     /// Logs in.
     ///
     /// # Errors
-    /// The service refused, or answered what is no token; never says a secret.
+    /// The service refused, or its answer contains no token. The text never contains a secret.
     pub(super) async fn log_in(
         &self,
         reactor: &Rc<Reactor>,
@@ -134,7 +134,8 @@ impl AuthService {
         Ok(token)
     }
 
-    /// Says where tokens come from, which every trial asks anew: for whom, and by whom.
+    /// Returns the source of the tokens, for [`secrecy`](crate::secrecy): the service and the user.
+    /// It is the same in every trial.
     fn place(&self) -> String {
         let user = match &self.login {
             Login::TempAuth { user, .. } | Login::Password { user, .. } => user,
@@ -201,9 +202,9 @@ pub(super) struct TokenKeeper {
     generation: AtomicU64,
     renew_unix_s: AtomicU64,
     is_renewing: AtomicBool,
-    /// No renewal begins before this time of the reactors.
+    /// Earliest time of the next renewal, by the reactors' clock.
     next_ns: AtomicU64,
-    /// What came of the last renewal, if it failed.
+    /// Error of the last renewal, if it failed.
     failure: Mutex<Option<String>>,
     log_ins: AtomicU64,
     log_ins_ns: AtomicU64,
@@ -224,19 +225,19 @@ impl TokenKeeper {
         }
     }
 
-    /// Returns a number that grows with every new token.
+    /// Returns the generation, which grows with every new token.
     #[inline]
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Tells whether the token should be renewed about now.
+    /// Returns whether the token is due for renewal.
     #[inline]
     pub(super) fn is_old(&self, unix_s: u64) -> bool {
         unix_s >= self.renew_unix_s.load(Ordering::Relaxed)
     }
 
-    /// Returns how often and how long this has logged in.
+    /// Returns the number and the duration of the log-ins.
     pub(super) fn log_ins(&self) -> LogIns {
         LogIns {
             count: self.log_ins.load(Ordering::Relaxed),
@@ -249,8 +250,9 @@ impl TokenKeeper {
         self.token.lock().expect("the lock is not poisoned").clone()
     }
 
-    /// Sees to it that there is a newer token than that of `generation`: logs in, or waits for
-    /// another client that does. Tells whether there is one: not if the last came a moment ago.
+    /// Makes sure that there is a newer token than that of `generation`: logs in, or waits for
+    /// another client that does. Returns whether there is one; false if the last log-in was only a
+    /// moment ago.
     pub(super) async fn renew(
         &self,
         generation: u64,
@@ -265,7 +267,7 @@ impl TokenKeeper {
                 reactor.sleep_until(reactor.now_ns() + LOOK_NS).await;
                 continue;
             }
-            // Dropped in the middle (a stop), the flag must not stay up.
+            // If the future is dropped (by a stop), the flag must be cleared.
             let _guard = LowerFlag(&self.is_renewing);
             if self.generation() != generation {
                 return Ok(true);

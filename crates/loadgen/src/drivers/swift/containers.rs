@@ -1,4 +1,5 @@
-//! Containers: what `ownership` needs to make, mark and sweep them, and containers as load.
+//! Containers: the primitives with which `ownership` creates, marks and sweeps them, and operations
+//! of the load on containers.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,9 +21,9 @@ use crate::transport::http_store::{HttpStore, PageSpec};
 use crate::transport::http_target::HeadSpec;
 use crate::transport::transfer::Nothing;
 
-/// The metadata that marks a container as made by loadstone.
+/// The metadata that marks a container as created by loadstone.
 const MARK: &str = "x-container-meta-loadstone";
-/// Names on one page.
+/// Names per page.
 const NAMES_MAX: u32 = 1000;
 
 impl Places for SwiftClient {
@@ -49,11 +50,11 @@ impl Places for SwiftClient {
         }
         let what = || format!("look for container \"{container}\"");
         let error = self.refused(what(), &reply);
-        // A token that is not taken is renewed, and the whole look repeated.
+        // After a rejected token, a new one is obtained and the whole inspection repeated.
         if matches!(reply.status, 0 | 401) {
             return Err(error);
         }
-        // An answer to HEAD has no body that could say why.
+        // The answer to HEAD has no body that could give the reason.
         let page =
             PageSpec { token: None, prefix: "", delimiter: None, keys_max: 1, wants_keys: false };
         match self.ask_for_page(container, &page).await.0 {
@@ -62,13 +63,13 @@ impl Places for SwiftClient {
         }
     }
 
-    /// The mark follows with a request of its own: a PUT that carried it would mark a container
-    /// that another has made in the meantime.
+    /// The mark follows in a separate request: a PUT with the mark would also mark a container that
+    /// another has created meanwhile.
     async fn create(&mut self, container: &str) -> Result<Made, Error> {
         self.renew_deadline();
         let reply = self.create_it(container).await;
         match reply.status {
-            // An attempt before may have made it; whether it is empty shows whether it is ours.
+            // An earlier attempt may have created it; whether it is empty shows whether it is ours.
             202 if self.http.connection.is_in_doubt() => Ok(Made::New),
             202 => Ok(Made::Exists),
             _ if reply.outcome.is_ok() => Ok(Made::New),
@@ -89,7 +90,7 @@ impl Places for SwiftClient {
         }
     }
 
-    /// The mark goes with its container.
+    /// The mark is deleted with its container.
     async fn delete_mark(&mut self, _: &str) -> Result<(), Error> {
         Ok(())
     }
@@ -122,13 +123,13 @@ impl Places for SwiftClient {
         let entries = entries.map_err(|error| Error::target(what(), error.to_string()))?;
         let names: Vec<String> =
             entries.iter().map(ContainerEntry::name).map(str::to_owned).collect();
-        // A server may have shorter pages than it was asked for, so only an empty one is the last.
+        // A server may return shorter pages than requested, so only an empty page is the last.
         let is_followed = scope == Scope::Dataset || names.len() >= NAMES_MAX as usize;
         let next = names.last().filter(|_| is_followed).cloned();
         Ok(title.sort(container, names, |_| false, next))
     }
 
-    /// Deletes objects at once, or one by one where the store cannot.
+    /// Deletes objects with one request, or one by one if the store does not support that.
     async fn delete(&mut self, container: &str, names: &[String]) -> Result<u64, Error> {
         self.renew_deadline();
         let mut body = Vec::new();
@@ -187,8 +188,8 @@ impl SwiftClient {
         self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await
     }
 
-    /// Creates a container as load; the mark follows outside of the time that is taken, and before
-    /// a stop is obeyed. One that is there already is not marked by the attempt.
+    /// Creates a container as an operation of the load. The mark follows outside of the measured
+    /// time, and before a stop takes effect. An existing container is not marked.
     pub(super) async fn create_as_load(&mut self, request: &Request) -> Completion {
         let container = self.http.thread.dataset.bucket(request.bucket());
         let pair = self.reactor().begin_pair().await;
@@ -206,7 +207,7 @@ impl SwiftClient {
         completion
     }
 
-    /// Deletes a container as load, if it carries our mark.
+    /// Deletes a container as an operation of the load, if it carries our mark.
     pub(super) async fn delete_as_load(&mut self, request: &Request) -> Completion {
         let container = self.http.thread.dataset.bucket(request.bucket());
         let started_ns = self.http.thread.reactor.now_ns();
@@ -218,7 +219,7 @@ impl SwiftClient {
         }
     }
 
-    /// Returns the error of a refusal outside of the measurement, with a hint.
+    /// Returns the error of a refused request outside of the measurement, with a hint.
     pub(super) fn refusal_of(&self, action: String, reply: &Reply) -> Error {
         let text = self.http.last_error().unwrap_or_default();
         let error = Error::target(action, text).of(reply.outcome.error_kind());

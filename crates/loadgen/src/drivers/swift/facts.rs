@@ -1,4 +1,4 @@
-//! What is true of stores that speak Swift.
+//! Facts about stores with a Swift API.
 
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ pub(super) const FACTS: Facts = Facts {
         key_bytes_max: Some(1024),
         ..Limits::NONE
     },
-    // Its rate limiter answered 498 before it answered 429.
+    // Older versions of its rate limiter answer 498.
     throttling: Throttling { statuses: &[429, 498], codes: &[] },
     calibration: Some(Calibration {
         stand_in: StandIn::Server,
@@ -76,12 +76,12 @@ pub(super) const FACTS: Facts = Facts {
 const CALIBRATED: &[Operation] =
     &[Operation::Put, Operation::Get, Operation::Head, Operation::Delete];
 
-/// Tells whether a URL is one of authentication of version 1, such as TempAuth's.
+/// Returns whether a URL is one of version 1 authentication, such as TempAuth.
 fn is_version_1(url: &str) -> bool {
     url.contains("/auth/v1")
 }
 
-/// Tells whether a URL is Keystone's: by its version or by its port.
+/// Returns whether a URL is Keystone's, by its version or by its port.
 fn is_keystone(url: &str) -> bool {
     let port = url.split_once(":5000").map(|(_, rest)| rest);
     url.trim_end_matches('/').ends_with("/v3")
@@ -104,7 +104,7 @@ fn fill(filling: &mut Filling<'_>) {
         let is_application = filling.variable(APPLICATION[0].name).is_some();
         filling.fill(if is_application { APPLICATION } else { PASSWORD });
     } else if filling.has_any(&["user"]) {
-        // Another user's password would only make a confusing refusal.
+        // Another user's password would only cause a confusing refusal.
         let owner = filling.variable(PASSWORD[0].name).map(|name| json!(name));
         if owner.is_none() || filling.setting("user") == owner.as_ref() {
             filling.fill(PASSWORD);

@@ -1,4 +1,4 @@
-//! What Swift clients do with objects.
+//! Operations of Swift clients on objects.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ use crate::transport::parts::InParts;
 use crate::transport::raw::{RawRequest, Signing};
 use crate::transport::transfer::{Nothing, Upload};
 
-/// What is added to an object's name for its copy.
+/// Suffix of the name of an object's copy.
 pub(super) const COPY_SUFFIX: &str = ".copy";
-/// What is added to an object's name, before a number, for the segments of a large object.
+/// Suffix of an object's name, before a number, for the segments of a large object.
 pub(super) const SEGMENT_SUFFIX: &str = ".part-";
 
-/// Returns the name of the object that another is a copy or a segment of, or the name itself.
+/// Returns the name of the object of which another is a copy or a segment, or the name itself.
 pub(super) fn plain_name(name: &str) -> &str {
     let plain = name.strip_suffix(COPY_SUFFIX).unwrap_or(name);
     match plain.rsplit_once(SEGMENT_SUFFIX) {
@@ -95,7 +95,7 @@ impl HttpStore for SwiftClient {
         finish_head(head, spec.method, upload, is_per_request, &swift.plain_headers);
     }
 
-    /// A token is sent, a wrong one, or none.
+    /// Sends the token, a wrong one, or none.
     fn write_raw_head(&mut self, spec: &HeadSpec<'_>, request: &RawRequest) {
         let token = match request.signing {
             Signing::Usual | Signing::Url(_) => None,
@@ -107,7 +107,7 @@ impl HttpStore for SwiftClient {
             self.token_generation = self.swift.tokens.generation();
         }
         self.write_head(spec, &request.body.as_slice());
-        // The next request asks for the token anew.
+        // The next request loads the token again.
         self.token_generation = if token.is_some() { 0 } else { self.token_generation };
     }
 
@@ -115,10 +115,10 @@ impl HttpStore for SwiftClient {
         self.refusal_of(action, reply)
     }
 
-    /// Does a request with a token that is not old, and once more with a new one after a 401.
+    /// Executes a request with a current token, and once more with a new one after a 401.
     async fn execute_request(&mut self, request: &Request) -> Completion {
         if self.swift.tokens.is_old(unix_ns() / 1_000_000_000) {
-            // If this fails, the old token may still do; the target will say.
+            // If this fails, the old token may still be valid; the target will tell.
             let generation = self.swift.tokens.generation();
             let _ = self.renew(generation).await;
         }
@@ -134,11 +134,11 @@ impl HttpStore for SwiftClient {
                 return Completion { outcome: Outcome::AUTH, ..completion };
             }
         }
-        // The time that the new token took belongs to the request that needed it.
+        // The time of the log-in counts for the request that needed it.
         Completion { sent_ns: completion.sent_ns, ..self.perform_anywhere(request).await }
     }
 
-    /// Does a job, and once more with a new token after a 401.
+    /// Runs a job, and once more with a new token after a 401.
     async fn with_log_in<T>(
         &mut self,
         job: impl AsyncFn(&mut Self) -> Result<T, Error>,
@@ -160,7 +160,7 @@ impl HttpStore for SwiftClient {
         self.unless_lost(completion)
     }
 
-    /// The last name of a page that is full is the marker of the next.
+    /// The last name of a full page is the marker of the next one.
     async fn list_page(
         &mut self,
         container: &str,
@@ -209,7 +209,7 @@ impl HttpStore for SwiftClient {
                 Some(ListedObject { key, size_bytes: object.bytes, etag: object.hash })
             })
             .collect();
-        // A page may be shorter than was asked for; only an empty one is the end for sure.
+        // A page may be shorter than requested; only an empty one is certainly the end.
         let next = objects.last().map(|last| last.key.clone());
         Ok((objects, next))
     }
@@ -233,7 +233,7 @@ impl HttpStore for SwiftClient {
         completion
     }
 
-    /// Copies an object to a name beside it.
+    /// Copies an object to a name derived from its own.
     async fn copy(&mut self, request: &Request) -> Completion {
         self.at_object(request.object().index, b"");
         let mut source = b"/".to_vec();
@@ -261,7 +261,7 @@ impl HttpStore for SwiftClient {
     async fn multipart_put(&mut self, request: &Request) -> Completion {
         let thread = Rc::clone(&self.http.thread);
         let object = thread.dataset.id(request.object());
-        // A manifest cannot name a segment of no bytes: an object of none has no segments.
+        // A manifest cannot contain an empty segment, so an empty object has no segments.
         let division = self.division(request);
         let named = thread.target.owner_headers(self.http.tag, Self::RUN);
         let named = named.as_slice();
@@ -302,7 +302,7 @@ impl HttpStore for SwiftClient {
         self.delete_as_load(request).await
     }
 
-    /// Segments are objects beside the one that they make up.
+    /// Segments are separate objects beside the one that they form.
     fn derived(&self, request: &Request) -> Vec<Vec<u8>> {
         if request.operation == Operation::Copy {
             return vec![COPY_SUFFIX.as_bytes().to_vec()];
@@ -346,7 +346,7 @@ impl SwiftClient {
         (reply, parse_container_page(body))
     }
 
-    /// Asks for a page of a container's listing, and returns the answer's body.
+    /// Requests a page of a container's listing, and returns the answer's body.
     async fn ask_for_listing(&mut self, container: &str, page: &PageSpec<'_>) -> (Reply, &[u8]) {
         let limit = page.keys_max.to_string();
         let parameters = [
@@ -369,7 +369,7 @@ impl SwiftClient {
         (reply, if body.is_empty() { b"[]" } else { body })
     }
 
-    /// Deletes objects with one request; says what went wrong with some of them.
+    /// Deletes objects with one request; returns a description of failures of single objects.
     pub(super) async fn delete_names(&mut self, body: &[u8]) -> (Reply, Result<u64, String>) {
         let headers = [("accept", b"application/json".as_slice()), ("content-type", b"text/plain")];
         self.at("", "");

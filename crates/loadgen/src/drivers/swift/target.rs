@@ -9,7 +9,7 @@ use crate::settings::{self, Setting, SettingKind, setting};
 use crate::transport::http_target;
 use crate::trial::Trial;
 
-/// The keys of a target.
+/// The driver's keys of a target.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         required: true,
@@ -59,7 +59,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     http_target::SOURCE,
 ];
 
-/// Who logs in.
+/// Credentials of a log-in.
 #[derive(Clone)]
 pub(super) enum Login {
     TempAuth {
@@ -90,7 +90,7 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
-    /// Reads the settings, and the secrets that they name.
+    /// Reads the settings, and the secrets that they refer to.
     pub(super) fn read(map: &Map<String, Value>) -> Result<Self, Error> {
         let own = |key: &str| settings::text(map, key).unwrap_or_default().to_owned();
         let secret = |key: &str| resolve(map, key).map(Option::unwrap_or_default);
@@ -115,7 +115,7 @@ impl Login {
 
 fn auth_version(map: &Map<String, Value>) -> u64 {
     let url = settings::text(map, "auth_url").unwrap_or_default().trim_end_matches('/');
-    // Keystone's URL is often told without its version, by its port or its place on a web server.
+    // Keystone's URL is often given without its version, with its port or its path on a web server.
     let is_keystone = [":5000", ":35357", "/identity", "/keystone"];
     let guessed = match url {
         _ if url.ends_with("/v3") => 3,
@@ -127,12 +127,12 @@ fn auth_version(map: &Map<String, Value>) -> u64 {
     map.get("auth_version").and_then(Value::as_u64).unwrap_or(guessed)
 }
 
-/// Returns the path at which tokens of Keystone are had.
+/// Returns the authentication URL of Keystone for a path.
 pub(super) fn keystone_path(path: &str) -> String {
     if path.ends_with("/v3") { path.to_owned() } else { format!("{path}/v3") }
 }
 
-/// Returns the mistakes that only this driver sees.
+/// Returns the mistakes that only this driver can find.
 pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
     let map = &trial.target.settings;
     let urls = ["auth_url", "storage_url", "endpoints"];

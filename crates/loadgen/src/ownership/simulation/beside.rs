@@ -1,5 +1,5 @@
-//! Load in others' places, on stores of each kind, with others who put, replace and delete keys of the
-//! dataset all the while: what is theirs stays as they wrote it.
+//! Load in foreign places, on stores of each kind, while others put, replace and delete keys of the
+//! dataset: everything of theirs stays as they wrote it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use crate::reactor::run_to_end;
 use crate::requests::{Request, Subject};
 use crate::run::buckets::ready_buckets;
 
-/// Requests of one history.
+/// Requests per history.
 const REQUESTS: u64 = 40;
 const OPERATIONS: [Operation; 6] = [
     Operation::Put,
@@ -31,7 +31,7 @@ const OPERATIONS: [Operation; 6] = [
     Operation::BulkDelete,
 ];
 
-/// What a store makes of metadata and of conditions.
+/// How a store handles metadata and conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Store {
     keeps_metadata: bool,
@@ -39,7 +39,7 @@ struct Store {
 }
 
 impl History {
-    /// Has the others put keys of the dataset into places of theirs that the run has claimed.
+    /// Others put keys of the dataset into places of theirs that the run has claimed.
     pub(super) fn replace_claimed(&mut self) {
         let trial = self.parsed();
         let spec = &trial.dataset;
@@ -63,8 +63,8 @@ impl History {
             subject = Subject::Batch { first: object.index, keys: 1 + self.draw(3) as u32 };
         }
         if !store.keeps_metadata {
-            // What is known there is that the first put of an object is the first, and which were
-            // put before.
+            // Without metadata, it is known that the first put of an object is the first, and which
+            // objects were put before.
             let ours: Vec<u64> = (0..round).filter(|index| self.is_ours(target, *index)).collect();
             let again = self.draw(2 * (1 + ours.len() as u64)) as usize;
             let index = ours.get(again).copied().unwrap_or(round);
@@ -74,7 +74,7 @@ impl History {
         Request { operation, subject, chance: 0, is_verified: false }
     }
 
-    /// Tells whether an object of the dataset is there as the run has written it.
+    /// Returns whether an object of the dataset is as the run wrote it.
     fn is_ours(&self, target: &Target, index: u64) -> bool {
         let (place, key) = target.place_and_key(index, b"");
         let world = self.world.lock().expect("one thread");
@@ -82,7 +82,7 @@ impl History {
         object.is_some_and(|object| object.writer == RUN)
     }
 
-    /// Has the others do something before a request, or at one of its steps.
+    /// Others act before a request, or at one of its steps.
     fn disturb(&mut self, target: &Target, store: Store, request: &Request) {
         let deed = self.draw(6);
         let (index, step) = (self.draw(8), self.draw(4));
@@ -100,7 +100,7 @@ impl History {
                 world.places.get_mut(&place).map(|objects| objects.remove(&key));
                 world.theirs.remove(&(place, key));
             }
-            // In the midst of a request, where one step leaves no moment for it.
+            // During a request: only possible if the condition makes the put a single step.
             4 if store.heeds_conditions && request.operation == Operation::Put => {
                 world.neighbour = Some((world.steps + step, their_place, their_key));
             }
@@ -109,17 +109,17 @@ impl History {
     }
 }
 
-/// What came of the requests of histories.
+/// Results of the requests of all histories.
 #[derive(Default)]
 struct Told {
-    /// How often each operation ended how.
+    /// How often each operation had each outcome.
     ends: BTreeMap<(&'static str, Outcome), u64>,
-    /// Puts of objects that the trial had put before and that were still there, by whether the store
-    /// keeps metadata.
+    /// Number of puts of objects that the trial had put before and that still existed, by whether
+    /// the store keeps metadata.
     again: BTreeMap<bool, u64>,
 }
 
-/// Lives one history of load.
+/// Runs one history of load.
 fn load_by(seed: u64, told: &mut Told) {
     let mut history = History::new(seed);
     let store = [(true, true), (true, false), (false, true)][history.draw(3) as usize];
@@ -153,7 +153,7 @@ fn load_by(seed: u64, told: &mut Told) {
         let outcome = ask(&target, request);
         *told.ends.entry((request.operation.name(), outcome)).or_default() += 1;
         if is_again {
-            // It is not refused, and sends its bytes once: a condition would cost them.
+            // The put is not refused, and sends its bytes once: a condition would cost them.
             let steps = history.world.lock().expect("one thread").steps - steps;
             let steps_max = 1 + u64::from(store.keeps_metadata);
             assert!(
@@ -198,7 +198,7 @@ fn ask(target: &Arc<Target>, request: Request) -> Outcome {
         .expect("it ends")
 }
 
-/// What a driver of a store does that keeps metadata and heeds conditions, or does not.
+/// A driver of a store that keeps metadata and honours conditions, or does not.
 impl SharedPlace for TargetClient {
     fn known(&self) -> Option<&Arc<ForeignPlaces>> {
         self.target.foreign.as_ref()
@@ -273,7 +273,7 @@ impl SharedPlace for TargetClient {
 }
 
 impl TargetClient {
-    /// Returns places and keys of what a request puts or deletes.
+    /// Returns the places and keys that a request puts or deletes.
     fn changed(&self, request: &Request) -> Vec<(String, String)> {
         match request.subject {
             Subject::Batch { first, keys } => {
@@ -308,7 +308,7 @@ fn load_changes_nothing_that_others_put_after_the_claim() {
     }
     let Told { ends, again } = told;
     assert!([true, false].iter().all(|keeps| again.get(keeps) > Some(&100)), "{again:?}");
-    // A history in which nothing was refused, or nothing done, shows nothing.
+    // Histories in which nothing was refused, or nothing done, would prove nothing.
     for operation in OPERATIONS {
         let refusal = match operation {
             Operation::Delete | Operation::BulkDelete => Outcome::DENIED,

@@ -1,4 +1,4 @@
-//! The simulated target: places with objects of several writers, where any step may go wrong.
+//! The simulated target: places with objects of several writers, where any step may fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -25,10 +25,10 @@ use crate::trial::Trial;
 pub(super) const RUN: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 pub(super) const OTHER: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 pub(super) const MARK: &str = ".mark";
-/// Steps after which a job does not end.
+/// A job that needs more steps is taken not to end.
 const STEPS_MAX: u64 = 20_000;
 
-/// What others put where the mark of a place lies: what an older loadstone has put there, or a copy of
+/// Text that others put where the mark of a place lies: a mark of an older loadstone, or a copy of
 /// the mark that this run gave to another place.
 pub(super) fn text_for_a_mark(place: &str) -> String {
     match place.ends_with('1') {
@@ -37,18 +37,18 @@ pub(super) fn text_for_a_mark(place: &str) -> String {
     }
 }
 
-/// What befalls one step.
+/// A fault of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The target refuses.
     Refused,
-    /// The target says that it failed; a place that was to be made is there later.
+    /// The target reports a failure; a place that was to be created appears later.
     Late,
-    /// The target does it, and the answer is lost.
+    /// The target executes it, and the answer is lost.
     Lost,
     /// The user stops the run.
     Stopped,
-    /// The process is gone, before the step or after it.
+    /// The process dies, before the step or after it.
     KilledBefore,
     KilledAfter,
 }
@@ -81,7 +81,7 @@ pub(super) const LISTINGS: [Listing; 6] = [
     Listing::Undeletable,
 ];
 
-/// An object, and who has written it.
+/// An object and its writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Object {
     pub(super) writer: &'static str,
@@ -91,7 +91,7 @@ pub(super) struct Object {
 }
 
 impl Object {
-    /// One whose metadata names no run.
+    /// An object whose metadata names no run.
     pub(super) fn unnamed(writer: &'static str, text: String) -> Self {
         Self { writer, text, run: None }
     }
@@ -104,28 +104,28 @@ pub(super) struct World {
     pub(super) places: BTreeMap<String, Objects>,
     pub(super) steps: u64,
     pub(super) fault: Option<(u64, Fault)>,
-    /// A place whose making failed, and that is there later.
+    /// A place whose creation failed, and that appears later.
     pub(super) late: Option<String>,
-    /// Another user makes this place, with a key in it, at that step.
+    /// Another user creates this place, with a key in it, at this step.
     pub(super) intruder: Option<(u64, String, String)>,
     pub(super) listing: Listing,
-    /// Whether making a place that is there is answered like making one that is not.
+    /// Whether creating an existing place gets the same answer as creating a new one.
     pub(super) says_new: bool,
     pub(super) keys_at_once: usize,
-    /// Whether places that list nothing are said not to be empty.
+    /// Whether places with empty listings are reported as not empty.
     pub(super) hides: bool,
-    /// Another user puts this key into that place, at that step.
+    /// Another user puts this key into this place, at this step.
     pub(super) neighbour: Option<(u64, String, String)>,
-    /// Whether it keeps the metadata of objects.
+    /// Whether the store keeps metadata of objects.
     pub(super) keeps_metadata: bool,
-    /// Whether it heeds that a put must be the first.
+    /// Whether the store honours the condition that an object does not exist.
     pub(super) heeds_conditions: bool,
-    /// What the others have written and must find again.
+    /// Objects that others have written and must not lose.
     pub(super) theirs: BTreeSet<(String, String)>,
 }
 
 impl World {
-    /// An empty one, of a store that does all that may be asked of it.
+    /// Creates an empty world, of a store with all features.
     pub(super) fn new() -> Self {
         Self {
             places: BTreeMap::new(),
@@ -144,14 +144,14 @@ impl World {
         }
     }
 
-    /// The place that was asked for and hidden is there.
+    /// Makes a hidden place visible.
     pub(super) fn show_late(&mut self) {
         if let Some(place) = self.late.take() {
             self.places.entry(place).or_default();
         }
     }
 
-    /// Others put a key, whatever was there.
+    /// Others put a key, replacing any object there.
     pub(super) fn write_theirs_over(&mut self, place: &str, key: &str) {
         self.places.get_mut(place).map(|objects| objects.remove(key));
         self.write_theirs(place, key);
@@ -236,7 +236,7 @@ impl Client for TargetClient {
 }
 
 impl TargetClient {
-    /// Does one step of a job on the world, or what befalls it.
+    /// Executes one step of a job on the world, or its fault.
     pub(super) async fn step<T>(&self, effect: impl FnOnce(&mut World) -> T) -> Result<T, Error> {
         self.reactor.sleep_until(self.reactor.now_ns() + 1_000_000).await;
         let fault = {

@@ -1,11 +1,12 @@
-//! The key of one object's content: it seals and opens the pieces that the object is stored in.
+//! The content key of one object, which encrypts and decrypts the pieces of the object.
 //!
 //! | a piece of | begins with | then | then |
 //! |---|---|---|---|
 //! | aes-256-gcm | nonce (12 bytes) | ciphertext, as long as the plaintext | tag (16), no further data authenticated |
 //! | aes-256-cbc | IV (16 bytes) | ciphertext of the plaintext and 16 bytes of PKCS#7 padding | HMAC-SHA-256 of IV and ciphertext (32) |
 //!
-//! A piece of CBC is whole blocks: what is left of its room, up to 15 bytes, is no part of it.
+//! A piece of CBC consists of whole blocks; the rest of its space, up to 15 bytes, is not part of
+//! it.
 
 use std::fmt;
 use std::ops::Range;
@@ -25,14 +26,14 @@ const NONCE_BYTES: usize = 12;
 const MAC_BYTES: usize = 32;
 const AES_KEY_BYTES: usize = 32;
 const MAC_KEY_BYTES: usize = 32;
-/// What the padding's bytes say: that there are so many.
+/// PKCS#7 padding of a whole block.
 const PADDING: [u8; BLOCK_BYTES] = [BLOCK_BYTES as u8; BLOCK_BYTES];
-/// The most that a key of content has: one for the MAC and one for AES.
+/// Maximum length of a content key: one key for the MAC and one for AES.
 pub(super) const CONTENT_KEY_BYTES_MAX: usize = MAC_KEY_BYTES + AES_KEY_BYTES;
-/// A piece of fewer bytes has no room for a plaintext, whatever the cipher.
+/// A shorter piece has no room for plaintext, with any cipher.
 pub(super) const PIECE_BYTES_MIN_MAX: usize = IV_BYTES + PADDING.len() + MAC_BYTES;
 
-/// Returns how many bytes the key of a content has.
+/// Returns the length of a content key, in bytes.
 pub(super) fn key_bytes(cipher: Cipher) -> usize {
     match cipher {
         Cipher::Aes256Gcm => AES_KEY_BYTES,
@@ -40,7 +41,7 @@ pub(super) fn key_bytes(cipher: Cipher) -> usize {
     }
 }
 
-/// Returns how many bytes of nonce or IV a piece begins with.
+/// Returns the length of the nonce or IV at the begin of a piece, in bytes.
 pub(super) fn nonce_bytes(cipher: Cipher) -> usize {
     match cipher {
         Cipher::Aes256Gcm => NONCE_BYTES,
@@ -48,7 +49,7 @@ pub(super) fn nonce_bytes(cipher: Cipher) -> usize {
     }
 }
 
-/// Returns how much of a room is a piece; filler is behind it.
+/// Returns the length of the piece in a space of this length; filler follows.
 #[inline]
 pub(super) fn piece_bytes(cipher: Cipher, room_bytes: usize) -> usize {
     match cipher {
@@ -57,7 +58,7 @@ pub(super) fn piece_bytes(cipher: Cipher, room_bytes: usize) -> usize {
     }
 }
 
-/// Returns where in a room of so many bytes the plaintext stands, if there is room for any.
+/// Returns the range of the plaintext in a space of this length, if there is room for any.
 #[inline]
 pub(super) fn plain_range(cipher: Cipher, room_bytes: usize) -> Option<Range<usize>> {
     let behind = match cipher {
@@ -90,10 +91,10 @@ impl fmt::Debug for ContentKey {
 }
 
 impl ContentKey {
-    /// Makes the key of its bytes, as many as the cipher needs: of CBC those of the MAC come first.
+    /// Creates the key from its bytes; for CBC, the key of the MAC comes first.
     ///
     /// # Panics
-    /// When there are more or fewer bytes.
+    /// The number of bytes does not match the cipher.
     pub(super) fn new(cipher: Cipher, bytes: &[u8]) -> Self {
         assert_eq!(bytes.len(), key_bytes(cipher), "a key of content");
         match cipher {
@@ -120,10 +121,10 @@ impl ContentKey {
         }
     }
 
-    /// Encrypts a piece in place: nonce and plaintext stand where they belong.
+    /// Encrypts a piece in place: nonce and plaintext are already in position.
     ///
     /// # Panics
-    /// When there is no room for a plaintext.
+    /// There is no room for plaintext.
     #[inline]
     pub fn seal(&self, room: &mut [u8]) {
         let plain = plain_range(self.cipher(), room.len()).expect("room for a plaintext");
@@ -147,8 +148,8 @@ impl ContentKey {
         }
     }
 
-    /// Decrypts a piece in place; returns where its plaintext stands, or `None` if the tag or the
-    /// MAC does not fit.
+    /// Decrypts a piece in place; returns the range of the plaintext, or `None` if the tag or the
+    /// MAC does not match.
     #[inline]
     #[must_use]
     pub fn open(&self, room: &mut [u8]) -> Option<Range<usize>> {

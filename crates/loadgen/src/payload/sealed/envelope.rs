@@ -1,15 +1,16 @@
-//! What an encrypted object begins with: the key of its content, wrapped for its one reader.
+//! The envelope at the begin of an encrypted object: the content key, wrapped for the one reader.
 //!
 //! | bytes | |
 //! |---|---|
 //! | 4 | `LSK`, and 1 for a key of the reader's own, 2 for an inbox |
 //! | 4 | the reader's number, little-endian; all ones for a key of the run |
-//! | 32 | for an inbox alone: the public key on X25519 that the writer made for this object |
-//! | 40 or 72 | the content's key (of CBC the MAC's and AES's), wrapped by AES-256 as RFC 3394 says |
+//! | 32 | for an inbox only: the X25519 public key that the writer generated for this object |
+//! | 40 or 72 | the content key (for CBC, the keys of MAC and AES), wrapped with AES-256 as in RFC 3394 |
 //!
-//! What wraps for an inbox is HKDF-SHA-256 of what X25519 agrees on between the writer's key and the
-//! reader's, with both public keys in its info: key agreement with key wrap, as CMS does it (RFC 8418).
-//! That the writer's key follows from the object is what allows any part of an upload to be made again.
+//! The wrapping key of an inbox is HKDF-SHA-256 of the X25519 agreement between the writer's key
+//! and the reader's, with both public keys in its info: key agreement with key wrap, as in CMS (RFC
+//! 8418). The writer's key is derived from the object, so that any part of an upload can be
+//! generated again.
 
 use std::sync::OnceLock;
 
@@ -27,24 +28,24 @@ const MAGIC: [u8; 3] = *b"LSK";
 const FORM_OWN: u8 = 1;
 const FORM_INBOX: u8 = 2;
 const FORM_BYTES: usize = 8;
-/// The number of the reader that is no user.
+/// Reader number of the run, which is not a user.
 const RUN: u32 = u32::MAX;
 const PUBLIC_KEY_BYTES: usize = 32;
 const WRAPPING_KEY_BYTES: usize = 32;
-/// What RFC 3394 adds to a key.
+/// Overhead of RFC 3394.
 const WRAP_BYTES: usize = 8;
 pub(super) const ENVELOPE_BYTES_MAX: usize =
     FORM_BYTES + PUBLIC_KEY_BYTES + CONTENT_KEY_BYTES_MAX + WRAP_BYTES;
 
-/// Returns how long the envelope of an object for this reader is.
+/// Returns the length of the envelope for this reader, in bytes.
 #[inline]
 pub(super) fn envelope_bytes(cipher: Cipher, reader: Reader) -> usize {
     let public_key = if matches!(reader, Reader::Inbox(_)) { PUBLIC_KEY_BYTES } else { 0 };
     FORM_BYTES + public_key + key_bytes(cipher) + WRAP_BYTES
 }
 
-/// The keys of all readers of a trial, and those that contents are encrypted with. All follow from the
-/// run and the seed; a reader's are made when they are first needed.
+/// The keys of all readers of a trial, and the content keys. All are derived from the run and the
+/// seed; a reader's keys are derived when they are first needed.
 pub(super) struct KeyRing {
     cipher: Cipher,
     source: KeySource,
@@ -52,7 +53,7 @@ pub(super) struct KeyRing {
     users: Vec<OnceLock<Box<UserKeys>>>,
 }
 
-/// What one user has: a key that wraps for the user, and a pair for the inbox.
+/// The keys of one user: a wrapping key, and the key pair of the inbox.
 struct UserKeys {
     own: [u8; WRAPPING_KEY_BYTES],
     inbox: PrivateKey,
@@ -68,7 +69,7 @@ impl KeyRing {
     }
 
     /// # Panics
-    /// When the trial has no user of this number.
+    /// The trial has no user with this number.
     fn user(&self, number: u32) -> &UserKeys {
         self.users[number as usize].get_or_init(|| {
             let numbers = [u64::from(number), 0, 0];
@@ -79,7 +80,7 @@ impl KeyRing {
         })
     }
 
-    /// Returns the bytes of the key that an object's content has.
+    /// Returns the bytes of an object's content key.
     fn content_bytes(&self, object: &ObjectId) -> [u8; CONTENT_KEY_BYTES_MAX] {
         self.source.derive(b"loadstone content", numbers_of(object))
     }
@@ -88,7 +89,7 @@ impl KeyRing {
         ContentKey::new(self.cipher, &self.content_bytes(object)[..key_bytes(self.cipher)])
     }
 
-    /// Makes an object's envelope.
+    /// Creates an object's envelope.
     pub(super) fn wrap(&self, object: &ObjectId) -> Vec<u8> {
         let content = self.content_bytes(object);
         let content = &content[..key_bytes(self.cipher)];
@@ -110,7 +111,7 @@ impl KeyRing {
         envelope
     }
 
-    /// Returns the key of a content for a reader, if the envelope that came has one for this reader.
+    /// Unwraps the content key for a reader, if the envelope contains one for this reader.
     pub(super) fn unwrap(&self, reader: Reader, envelope: &[u8]) -> Option<ContentKey> {
         let rest = envelope.strip_prefix(&form_of(reader))?;
         let (key, wrapped) = match reader {
@@ -129,7 +130,7 @@ impl KeyRing {
     }
 }
 
-/// Returns what an envelope for this reader begins with.
+/// Returns the first bytes of an envelope for this reader.
 fn form_of(reader: Reader) -> [u8; FORM_BYTES] {
     let (form, number) = match reader {
         Reader::Run => (FORM_OWN, RUN),
@@ -147,7 +148,8 @@ fn numbers_of(object: &ObjectId) -> [u64; 3] {
     [object.key_hash, object.version, object.length]
 }
 
-/// Returns the key of these bytes, any of which are a key on this curve, and its public half.
+/// Returns the private key with these bytes, all of which are valid on this curve, and its public
+/// key.
 fn pair_of(private: &[u8; 32]) -> (PrivateKey, [u8; PUBLIC_KEY_BYTES]) {
     let key = PrivateKey::from_private_key(&X25519, private).expect("32 bytes");
     let public = key.compute_public_key().expect("it has one");
@@ -155,7 +157,7 @@ fn pair_of(private: &[u8; 32]) -> (PrivateKey, [u8; PUBLIC_KEY_BYTES]) {
     (key, public)
 }
 
-/// Returns the key that wraps between two, which have made these public keys.
+/// Returns the wrapping key of two parties with these public keys.
 fn agreed(
     mine: &PrivateKey,
     theirs: &[u8; PUBLIC_KEY_BYTES],

@@ -1,4 +1,4 @@
-//! Where all keys come from: the run and the seed. Anyone who has the record can make them again.
+//! Derives all keys from the run and the seed. Anyone who has the record can derive them again.
 
 use aws_lc_rs::digest;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
@@ -8,7 +8,7 @@ use crate::payload::PayloadSpec;
 /// Derives the keys of one run and seed.
 pub(crate) struct KeySource(Prk);
 
-/// Bytes to derive.
+/// Number of bytes to derive.
 pub(super) struct Length(pub(super) usize);
 
 impl KeyType for Length {
@@ -26,7 +26,7 @@ impl KeySource {
         Self(Prk::new_less_safe(HKDF_SHA256, context.finish().as_ref()))
     }
 
-    /// Returns the key of a label and three numbers.
+    /// Derives a key from a label and three numbers.
     pub(crate) fn derive<const BYTES: usize>(
         &self,
         label: &[u8],

@@ -1,4 +1,4 @@
-//! Decrypts what was read, segment by segment, and has it checked.
+//! Decrypts the content of reads, segment by segment, and passes it to a verifier.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use super::{ContentKey, SEGMENT_BYTES, SealingKey, segment_bytes};
 use crate::cryptography::{Kind, spend};
 use crate::payload::{Evidence, ObjectId, Verdict, Verifier};
 
-/// Decrypts one read after another, and hands what it has decrypted to a verifier if there is one.
-/// It keeps one segment, whose memory it takes with the first read.
+/// Decrypts one read after another, and passes the plaintext to a verifier if there is one. It
+/// buffers one segment, whose memory is allocated with the first read.
 #[derive(Debug)]
 pub struct Opener {
     key: Arc<SealingKey>,
     stored: ObjectId,
-    /// The key of the content, once the envelope has come and its key was unwrapped.
+    /// The content key, once the envelope has arrived and was unwrapped.
     content: Option<ContentKey>,
     segment: Vec<u8>,
-    /// Bytes of the segment that have come.
+    /// Bytes of the segment that have arrived.
     filled: usize,
-    /// Stored bytes that have come.
+    /// Stored bytes that have arrived.
     at: u64,
     extra_bytes: u64,
     verifier: Option<Verifier>,
@@ -27,7 +27,7 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Makes an opener; each client has one.
+    /// Creates an opener; each client has one.
     #[must_use]
     pub fn new(key: &Arc<SealingKey>) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Opener {
         }
     }
 
-    /// Starts over with another object.
+    /// Starts with another object.
     pub fn start(&mut self, stored: &ObjectId, is_verified: bool) {
         let plain = self.key.plain_object(stored);
         self.verifier = is_verified.then(|| Verifier::new(&self.key.spec, &plain, 0));
@@ -57,7 +57,7 @@ impl Opener {
         }
     }
 
-    /// Takes the next bytes that came.
+    /// Processes the next bytes that arrived.
     pub fn update(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.at >= self.stored.length {
@@ -80,7 +80,7 @@ impl Opener {
 
     fn end_segment(&mut self, segment: u64, whole_bytes: usize) {
         if self.worst == Verdict::Corrupt {
-            // Nothing is worse, and the verifier has lost its place.
+            // No verdict is worse, and the verifier has lost its position.
             return;
         }
         let has_plaintext = self.key.plain_range(&self.stored, segment, whole_bytes).is_some();
@@ -98,8 +98,9 @@ impl Opener {
         }
     }
 
-    /// Decrypts a segment of so many bytes in place, the first one by the key in its envelope; returns
-    /// where its plaintext stands, or `None` if it has none, the key does not unwrap, or it is not sound.
+    /// Decrypts a segment of this length in place; the first one unwraps the content key from its
+    /// envelope. Returns the range of the plaintext, or `None` if it has none, the key cannot be
+    /// unwrapped, or authentication fails.
     fn open(&mut self, segment: u64, stored_bytes: usize) -> Option<Range<usize>> {
         let room = self.key.room(&self.stored, segment, stored_bytes);
         let (envelope, sealed) = self.segment[..stored_bytes].split_at_mut(room.start);
@@ -119,10 +120,10 @@ impl Opener {
         }
     }
 
-    /// Returns the verdict on all that came, which should have been the whole object.
+    /// Returns the verdict on all bytes, which should have been the whole object.
     pub fn finish(&mut self) -> Verdict {
         if self.filled > 0 && self.worst < Verdict::Corrupt {
-            // A shorter object's last segment may end here. If not, the read was cut off.
+            // A shorter object may end with this segment. Otherwise, the read was truncated.
             if let Some(plain) = self.open(self.at / SEGMENT_BYTES as u64, self.filled)
                 && let Some(verifier) = &mut self.verifier
             {
@@ -144,13 +145,13 @@ impl Opener {
         self.worst
     }
 
-    /// Returns how many of the object's stored bytes have come.
+    /// Returns how many stored bytes of the object have arrived.
     #[must_use]
     pub fn opened_bytes(&self) -> u64 {
         self.at
     }
 
-    /// Returns the first of the worst things seen; complete after [`Opener::finish`].
+    /// Returns the first of the worst pages; complete after [`Opener::finish`].
     #[must_use]
     pub fn evidence(&self) -> Option<Evidence> {
         self.evidence
