@@ -1,18 +1,19 @@
-//! The columns of each table of a record. Times are nanoseconds; histograms are HdrHistogram's V2
-//! log format, deflated. Any column may lack values, as in files that say nothing else.
+//! The columns of each table of a record. Times are in nanoseconds; histograms are in
+//! HdrHistogram's V2 log format, deflated. Any column may contain nulls, as in imported files that
+//! lack the values.
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-/// Columns of intervals that the first builds did not write.
+/// Columns of intervals that early builds did not write.
 pub const LATER: [&str; 2] = ["part", "parts_failed"];
 
-/// Columns of actions that the first builds did not write.
+/// Columns of actions that early builds did not write.
 pub const LATER_OF_ACTIONS: [&str; 8] =
     ["encryption", "wrapping", "hashing", "began_ns", "ended_ns", "space", "user_type", "paths"];
 
-/// What only actions have.
+/// Columns that only actions have.
 const ACTIONS: [(&str, DataType); 8] = [
     ("encryption", DataType::Binary),
     ("wrapping", DataType::Binary),
@@ -24,7 +25,7 @@ const ACTIONS: [(&str, DataType); 8] = [
     ("paths", DataType::Binary),
 ];
 
-/// Columns of a list of objects that it may lack.
+/// Optional columns of a list of objects.
 pub const LATER_OF_LISTS: [&str; 2] = ["size", "etag"];
 
 const LIST: [(&str, DataType); 3] =
@@ -77,9 +78,9 @@ pub fn intervals() -> SchemaRef {
     schema(INTERVALS.iter().map(|(name, kind)| (*name, kind)))
 }
 
-/// The same of a script's actions, whose `objects` are their requests. They have no parts, but what
-/// they spent on cryptography, when the first began and the last ended, in which kind of space they
-/// were, and of what type their users are.
+/// One row for each kind of action, stage, iteration and outcome of a second of one agent;
+/// `objects` are the requests of actions. Instead of parts, it has the time spent on cryptography,
+/// the begin of the first action and the end of the last, the kind of space, and the type of user.
 #[must_use]
 pub fn actions() -> SchemaRef {
     let shared = INTERVALS.iter().filter(|(name, _)| !LATER.contains(name));
@@ -88,14 +89,14 @@ pub fn actions() -> SchemaRef {
     schema(shared.chain(ACTIONS.iter().map(|(name, kind)| (*name, kind))))
 }
 
-/// One row for each value that a probe read. Counters stay as they were read: differences are made
-/// by readers.
+/// One row for each value that a probe read. Counters are stored as read: readers compute
+/// differences.
 #[must_use]
 pub fn probes() -> SchemaRef {
     schema(PROBES.iter().map(|(name, kind)| (*name, kind)))
 }
 
-/// One row for each object that others wrote: its whole key, its size in bytes and its ETag, as far as
+/// One row for each object that others wrote: its whole key, and its size in bytes and its ETag, if
 /// they are known.
 #[must_use]
 pub fn list() -> SchemaRef {

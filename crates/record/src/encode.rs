@@ -1,4 +1,4 @@
-//! Tables → an Arrow stream, plain or inside zstd.
+//! Encodes tables as an Arrow stream, plain or compressed by zstd.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::sink::Sink;
 use crate::table::Table;
 
-/// The library's own choice for data that is written once and kept.
+/// The library's default for data that is written once and kept.
 const ZSTD_LEVEL: i32 = 1;
 
 enum Stream {
@@ -19,8 +19,8 @@ enum Stream {
     Packed(StreamWriter<Zstd<'static, Sink>>),
 }
 
-/// Turns tables of one schema into the bytes of an Arrow stream; those of each call are whole, so
-/// that a kill between two of them leaves a readable stream.
+/// Encodes tables of one schema as an Arrow stream. The bytes of each call are complete, so that a
+/// kill between two calls leaves a readable stream.
 pub struct StreamEncoder {
     schema: SchemaRef,
     sink: Sink,
@@ -37,13 +37,14 @@ impl std::fmt::Debug for StreamEncoder {
 }
 
 impl StreamEncoder {
-    /// Begins a stream; `begin` holds its first bytes.
+    /// Begins a stream; [`begin`](Self::begin) returns its first bytes.
     ///
     /// # Errors
-    /// None that is known: the schemas are ours.
+    /// None is known: the schemas are ours.
     pub fn new(schema: SchemaRef, is_packed: bool) -> Result<Self, Error> {
         let sink = Sink::default();
-        // Eight bytes are what readers need; the library's 64 would triple a row of a second.
+        // Readers need an alignment of eight bytes; the library's 64 would triple the size of a
+        // second's rows.
         let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)?;
         let stream = if is_packed {
             let zstd = Zstd::new(sink.clone(), ZSTD_LEVEL)?;
@@ -54,16 +55,16 @@ impl StreamEncoder {
         Ok(Self { schema, sink, stream })
     }
 
-    /// Returns what begins the stream, before its first table.
+    /// Returns the bytes before the first table.
     #[must_use]
     pub fn begin(&self) -> Vec<u8> {
         self.sink.take()
     }
 
-    /// Returns a table's bytes; columns that the stream does not know are dropped.
+    /// Returns a table's bytes; columns that are not in the stream's schema are dropped.
     ///
     /// # Errors
-    /// A column is missing, or of another type.
+    /// A column is missing, or has another type.
     pub fn encode(&mut self, table: &Table) -> Result<Vec<u8>, Error> {
         for batch in table.fit(&self.schema)?.batches() {
             match &mut self.stream {
@@ -77,10 +78,10 @@ impl StreamEncoder {
         Ok(self.sink.take())
     }
 
-    /// Returns what ends the stream.
+    /// Returns the bytes that end the stream.
     ///
     /// # Errors
-    /// None that is known: memory is written to.
+    /// None is known: it writes to memory.
     pub fn end(self) -> Result<Vec<u8>, Error> {
         match self.stream {
             Stream::Plain(mut stream) => stream.finish()?,

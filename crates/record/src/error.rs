@@ -1,4 +1,4 @@
-//! What may be wrong with a table.
+//! Errors of reading and writing tables.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,30 +6,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use arrow_schema::ArrowError;
 use parquet::errors::ParquetError;
 
-/// Why a table cannot be read, or rows not be written.
+/// Why a table cannot be read, or rows cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is no table, it is damaged, or its columns are others.
+    /// It is not a table, it is damaged, or it has other columns.
     #[error("{0}")]
     Damaged(String),
-    /// Its columns are nested deeper than any table's are.
+    /// Its columns are nested too deep.
     #[error("its columns are nested deeper than {0} levels")]
     TooDeep(usize),
-    /// It unpacks to more bytes than are allowed.
+    /// It unpacks to more bytes than allowed.
     #[error("it unpacks to more than {} MiB", .0 >> 20)]
     TooLarge(u64),
-    /// It has more rows than are allowed.
+    /// It has more rows than allowed.
     #[error("it has {rows} rows, and a trial of its length at most {rows_max}")]
     TooManyRows {
-        /// How many it has.
+        /// Number of rows.
         rows: u64,
-        /// How many it may have.
+        /// Maximum number of rows.
         rows_max: u64,
     },
-    /// A batch of a stream is longer than is allowed.
+    /// A batch of a stream is longer than allowed.
     #[error("a batch of it unpacks to more than {} MiB", .0 >> 20)]
     BatchTooLarge(u64),
-    /// The columns of a stream are compressed, so that a short one could unpack to any size.
+    /// The columns of a stream are compressed, so that a short stream could unpack to any size.
     #[error("its columns are compressed inside the stream")]
     Compressed,
 }
@@ -52,7 +52,8 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// Does what reads a file of others: the libraries' decoders panic at some damage.
+/// Runs a function that reads a foreign file: the libraries' decoders panic on some kinds of
+/// damage.
 pub(crate) fn guarded<T>(read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| Err(Error::Damaged(words(&*panic))))
 }

@@ -1,19 +1,19 @@
-//! The footer of a Parquet file, looked at before the library reads it: that reads nested columns by
-//! recursion, and a short file can nest them deeper than any stack.
+//! Checks the footer of a Parquet file before the library reads it. The library reads nested
+//! columns by recursion, and a short file can nest them deeper than any stack.
 //!
-//! Footers are in the compact protocol of Thrift; its ids are those of `parquet.thrift`.
+//! Footers use the compact protocol of Thrift; its field IDs are those of `parquet.thrift`.
 
-/// `FileMetaData.schema`, the columns and what is nested in them, depth first.
+/// `FileMetaData.schema`: the columns and those nested in them, depth first.
 const SCHEMA: u64 = 2;
 /// `SchemaElement.num_children`.
 const CHILDREN: u64 = 5;
 const END: u8 = 0;
 const LIST: u8 = 9;
 const STRUCT: u8 = 12;
-/// Values that are no columns are nested so deep at most.
+/// Maximum nesting of values other than columns.
 const VALUES_DEPTH_MAX: u32 = 32;
 
-/// Returns how deep columns are nested, 1 where none is; none where this is no footer.
+/// Returns the nesting depth of the columns, 1 if none is nested; `None` if this is not a footer.
 pub(crate) fn depth_of_columns(footer: &[u8]) -> Option<usize> {
     let mut footer = Compact(footer);
     let (mut deepest, mut id) = (0, 0);
@@ -22,7 +22,7 @@ pub(crate) fn depth_of_columns(footer: &[u8]) -> Option<usize> {
         (id, kind) = footer.field(id)?;
         match (id, kind) {
             (_, END) => return Some(deepest),
-            // Were there several, the library would read each.
+            // If there were several, the library would read each.
             (SCHEMA, LIST) => deepest = deepest.max(footer.depth_of_schema()?),
             _ => footer.skip(kind, VALUES_DEPTH_MAX)?,
         }
@@ -34,7 +34,7 @@ struct Compact<'a>(&'a [u8]);
 impl Compact<'_> {
     fn depth_of_schema(&mut self) -> Option<usize> {
         let (count, kind) = self.list()?;
-        // How many children of each group that is open are still to come.
+        // Number of remaining children of each open group.
         let (mut open, mut deepest) = (Vec::new(), 0);
         for _ in 0..count {
             while open.last() == Some(&0) {
@@ -64,7 +64,7 @@ impl Compact<'_> {
                 (_, END) => return Some(children),
                 (CHILDREN, 4..=6) => {
                     let number = self.number()?;
-                    // An odd one is negative, and the library might take it for any other.
+                    // An odd number is negative, which the library might read as any other number.
                     children = if number % 2 == 0 { number / 2 } else { u64::MAX };
                 }
                 _ => self.skip(kind, VALUES_DEPTH_MAX)?,
@@ -72,7 +72,7 @@ impl Compact<'_> {
         }
     }
 
-    /// Returns the next field's id and kind, where `last` was the id of the one before.
+    /// Returns ID and kind of the next field; `last` is the ID of the previous one.
     fn field(&mut self, last: u64) -> Option<(u64, u8)> {
         let head = self.byte()?;
         let id = match (head & 15, head >> 4) {
@@ -83,7 +83,7 @@ impl Compact<'_> {
             }
             (_, step) => last + u64::from(step),
         };
-        // The library keeps 16 bits of it.
+        // The library keeps only 16 bits of the ID.
         Some((id & 0xffff, head & 15))
     }
 
@@ -119,7 +119,7 @@ impl Compact<'_> {
         }
     }
 
-    /// Returns a number as it stands there, where the last bit is the sign of one that has any.
+    /// Returns a number without decoding its zig-zag sign.
     fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -148,7 +148,7 @@ impl Compact<'_> {
 mod tests {
     use super::*;
 
-    /// The schema of one column below so many groups, between a version and a number of rows.
+    /// A schema of one column below this number of groups, between a version and a number of rows.
     fn footer(groups: u8) -> Vec<u8> {
         let group = [0x48, 1, b'g', 0x15, 2, 0];
         let leaf = [0x15, 12, 0x38, 1, b'k', 0];

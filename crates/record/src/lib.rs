@@ -1,5 +1,5 @@
-//! The tables of a record: their columns, and tables as bytes. No files are written here, and what
-//! rows mean is not known.
+//! The tables of a record: their columns, and their encoding as bytes. This crate writes no files
+//! and does not interpret rows.
 
 pub mod columns;
 mod encode;

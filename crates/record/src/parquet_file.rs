@@ -1,4 +1,5 @@
-//! Tables ↔ Parquet files: what a trial's streams become when it has ended.
+//! Reads and writes tables as Parquet files, to which a trial's streams are converted when it has
+//! ended.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,19 +24,19 @@ use crate::footer::depth_of_columns;
 use crate::sink::Sink;
 use crate::table::{Table, check};
 
-// Intervals carry histograms, so that rows are counted by what they weigh as well.
+// Intervals contain histograms, so row groups are limited by size as well.
 const ROW_GROUP_ROWS: usize = 65_536;
 const ROW_GROUP_BYTES: usize = 32 * 1024 * 1024;
-/// Rows of a file that is not kept as a whole.
+/// Rows per batch of a file that is not read as a whole.
 const STREAMED_ROWS: usize = 8192;
-/// What those may unpack to.
+/// Maximum unpacked size of such a batch.
 const STREAMED_BYTES_MAX: u64 = 256 << 20;
-/// Ours have no nested columns; in lists of objects others' programs may add some.
+/// Our tables have no nested columns; other programs may add some to lists of objects.
 const COLUMNS_DEPTH_MAX: usize = 64;
 /// A file up to this size is read at once.
 const WHOLE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Turns tables of one schema into the bytes of a Parquet file, a row group at a time.
+/// Encodes tables of one schema as a Parquet file, a row group at a time.
 pub struct ParquetEncoder {
     schema: SchemaRef,
     sink: Sink,
@@ -56,13 +57,13 @@ impl ParquetEncoder {
     /// Begins a file.
     ///
     /// # Errors
-    /// None that is known: the schemas are ours.
+    /// None is known: the schemas are ours.
     pub fn new(schema: SchemaRef) -> Result<Self, Error> {
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_statistics_enabled(EnabledStatistics::Chunk);
         for field in schema.fields().iter().filter(|field| *field.data_type() == DataType::Binary) {
-            // Of histograms, the least and the largest say nothing.
+            // Minimum and maximum of histograms have no meaning.
             let path = ColumnPath::from(field.name().as_str());
             properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
         }
@@ -72,10 +73,10 @@ impl ParquetEncoder {
         Ok(Self { schema, sink, writer, group_bytes: 0 })
     }
 
-    /// Adds a table, and returns the bytes that have been finished by now.
+    /// Adds a table, and returns the bytes that are complete so far.
     ///
     /// # Errors
-    /// A column is missing, or of another type.
+    /// A column is missing, or has another type.
     pub fn encode(&mut self, table: &Table) -> Result<Vec<u8>, Error> {
         for batch in table.fit(&self.schema)?.batches() {
             self.writer.write(batch)?;
@@ -93,31 +94,31 @@ impl ParquetEncoder {
     /// Returns the rest of the file.
     ///
     /// # Errors
-    /// None that is known: memory is written to.
+    /// None is known: it writes to memory.
     pub fn end(self) -> Result<Vec<u8>, Error> {
         self.writer.close()?;
         Ok(self.sink.take())
     }
 }
 
-/// How large a table may be: in memory, and in rows.
+/// Maximum size of a table, in bytes and in rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Bytes that it may unpack to.
+    /// Maximum unpacked size in bytes.
     pub bytes_max: u64,
-    /// Rows that it may have; they are counted before any is unpacked.
+    /// Maximum number of rows; checked before any row is unpacked.
     pub rows_max: u64,
 }
 
-/// Reads a Parquet file as far as memory allows: a short one can unpack to any size.
+/// Reads a Parquet file within a limit of memory, because a short file can unpack to any size.
 ///
-/// Columns that came `later` are null where an earlier build wrote the file.
+/// Columns in `later` are null if an earlier build wrote the file.
 ///
-/// A value may be as long as its column's piece of a row group unpacks to, and be repeated in every
-/// row; so many rows are read at once that even this stays within the bound.
+/// A value may be as long as the unpacked chunk of its column in a row group, and be repeated in
+/// every row. The number of rows per read is chosen so that even this stays within the limit.
 ///
 /// # Errors
-/// The file is none, is damaged, lacks columns, or is larger than its `bounds`.
+/// The file is not a Parquet file, is damaged, lacks columns, or exceeds its `bounds`.
 pub fn read_parquet(
     file: File,
     wanted: &SchemaRef,
@@ -130,12 +131,13 @@ pub fn read_parquet(
     })
 }
 
-/// Gives the rows of a Parquet file of any length to `take`, batch by batch, until it returns false.
+/// Passes the rows of a Parquet file of any length to `take`, batch by batch, until it returns
+/// false.
 ///
-/// Columns that came `later` are null where the file lacks them.
+/// Columns in `later` are null if the file lacks them.
 ///
 /// # Errors
-/// The file is none, is damaged, or lacks columns.
+/// The file is not a Parquet file, is damaged, or lacks columns.
 pub fn for_each_batch(
     file: File,
     wanted: &SchemaRef,
@@ -160,7 +162,7 @@ pub fn for_each_batch(
     })
 }
 
-/// Returns what a short file holds. Of an open file each column takes calls of the system of its own,
+/// Returns the content of a short file. In an open file, each column takes separate system calls,
 /// which cost more than the columns of a short trial.
 fn whole(file: &File) -> Result<Option<Bytes>, Error> {
     let length = file.metadata()?.len();
@@ -214,7 +216,7 @@ fn number(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
-/// Returns how many rows may be read at once where each may repeat the longest value of its row group.
+/// Returns how many rows can be read at once if each may repeat the longest value of its row group.
 fn rows_at_once(facts: &ArrowReaderMetadata, bytes_max: u64, rows_max: usize) -> usize {
     let groups = facts.metadata().row_groups().iter();
     let group_bytes = groups.map(|group| number(group.total_byte_size())).max().unwrap_or(1);
@@ -222,18 +224,19 @@ fn rows_at_once(facts: &ArrowReaderMetadata, bytes_max: u64, rows_max: usize) ->
     usize::try_from(rows).unwrap_or(rows_max).clamp(1, rows_max)
 }
 
-/// Returns what a value takes in memory at the least; a text has an offset of four bytes.
+/// Returns the minimum size of a value in memory; a text has an offset of four bytes.
 fn least_bytes(kind: &DataType) -> u64 {
     kind.primitive_width().unwrap_or(4) as u64
 }
 
-/// Returns what a file's footer says, and which of its columns are wanted.
+/// Reads a file's footer, and selects the requested columns.
 fn columns_of(
     file: &impl ChunkReader,
     wanted: &SchemaRef,
     later: &[&str],
 ) -> Result<(ArrowReaderMetadata, ProjectionMask), Error> {
-    // The types are those of the columns themselves, whatever another program notes beside them.
+    // The types are those of the columns, whatever Arrow schema another program has stored in
+    // addition.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let facts = ArrowReaderMetadata::try_new(Arc::new(footer_of(file)?), options)?;
     check(facts.schema(), wanted, later)?;

@@ -1,4 +1,4 @@
-//! Where encoders write to, and from where their bytes are taken.
+//! The buffer between encoders and their callers.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Takes what has been written since the last call.
+    /// Takes the bytes written since the last call.
     pub(crate) fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
     }

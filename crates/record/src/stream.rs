@@ -1,4 +1,5 @@
-//! An Arrow stream → tables, as far as it goes: its writer may write it still, or have been killed.
+//! Reads tables from an Arrow stream, as far as it is complete: its writer may still be writing, or
+//! may have been killed.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -14,10 +15,10 @@ use arrow_schema::SchemaRef;
 use crate::error::{Error, guarded};
 use crate::table::Table;
 
-/// Before the length of each message, since format 0.15.
+/// Precedes the length of each message, since format 0.15.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Reads the whole batches of a stream that may be cut at any byte.
+/// Reads the complete batches of a stream that may be truncated at any byte.
 #[derive(Debug)]
 pub struct StreamReader<R> {
     source: R,
@@ -27,7 +28,7 @@ pub struct StreamReader<R> {
 }
 
 impl<R: Read> StreamReader<R> {
-    /// Reads from a source; one that begins behind the schema is given it.
+    /// Reads from a source; one that starts after the schema needs the schema as an argument.
     pub fn new(source: R, schema: Option<SchemaRef>, batch_bytes_max: u64) -> Self {
         Self { source, schema, batch_bytes_max, read_bytes: 0 }
     }
@@ -37,15 +38,15 @@ impl<R: Read> StreamReader<R> {
         self.schema.as_ref()
     }
 
-    /// Returns the length of what has been read whole.
+    /// Returns the length of the complete messages read so far.
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes
     }
 
-    /// Returns the next batch; `None` at the end, and where the stream is cut or damaged.
+    /// Returns the next batch; `None` at the end, or where the stream is truncated or damaged.
     ///
     /// # Errors
-    /// A batch is compressed, or longer than is allowed: the stream is not ours.
+    /// A batch is compressed, or longer than allowed: the stream is not ours.
     pub fn next_table(&mut self) -> Result<Option<Table>, Error> {
         loop {
             let Some((metadata, body, length)) = self.message()? else { return Ok(None) };
@@ -64,7 +65,7 @@ impl<R: Read> StreamReader<R> {
         }
     }
 
-    /// Returns the head of a message, its body, and the length of both as they stand there.
+    /// Returns the head of a message, its body, and the length of both in the stream.
     fn message(&mut self) -> Result<Option<(Vec<u8>, Buffer, u64)>, Error> {
         let Some((metadata, length)) = self.head() else { return Ok(None) };
         let length_of_body = guarded(|| {
@@ -83,7 +84,7 @@ impl<R: Read> StreamReader<R> {
         Ok(body.map(|body| (metadata, Buffer::from_vec(body), length + body_bytes)))
     }
 
-    /// Returns what a message says of itself, and the length of that as it stands there.
+    /// Returns the metadata of a message, and its length in the stream.
     fn head(&mut self) -> Option<(Vec<u8>, u64)> {
         let mut prefix = self.exactly(4)?;
         let mut length = 4;
@@ -98,7 +99,7 @@ impl<R: Read> StreamReader<R> {
         Some((self.exactly(head)?, length + head))
     }
 
-    /// Returns so many bytes, taking memory only for those that are there.
+    /// Returns exactly this many bytes, allocating memory only for those that exist.
     fn exactly(&mut self, length: u64) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         (&mut self.source).take(length).read_to_end(&mut bytes).ok()?;

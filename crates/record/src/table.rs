@@ -21,7 +21,7 @@ impl From<RecordBatch> for Table {
 }
 
 impl Table {
-    /// Returns a table of batches, which are all of the schema.
+    /// Creates a table from batches, which must all have the schema.
     #[must_use]
     pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         Self { schema, batches }
@@ -39,31 +39,31 @@ impl Table {
         &self.batches
     }
 
-    /// Returns how many rows there are.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Returns one column, a piece for each batch; `None` if there is none of that name.
+    /// Returns a column, as one array for each batch; `None` if there is no column with this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<Vec<&ArrayRef>> {
         let (place, _) = self.schema.column_with_name(name)?;
         Some(self.batches.iter().map(|batch| batch.column(place)).collect())
     }
 
-    /// Returns the same rows with exactly the columns of a schema; what it does not know is dropped.
+    /// Returns the same rows with exactly the columns of a schema; other columns are dropped.
     ///
     /// # Errors
-    /// A column is missing, or of another type.
+    /// A column is missing, or has another type.
     pub fn fit(&self, schema: &SchemaRef) -> Result<Self, Error> {
         self.fit_with(schema, &[])
     }
 
-    /// As `fit`, with columns of nulls for those that came `later` and are missing.
+    /// As `fit`, with columns of nulls for those in `later` that are missing.
     ///
     /// # Errors
-    /// Another column is missing, or one is of another type.
+    /// Another column is missing, or one has another type.
     pub fn fit_with(&self, schema: &SchemaRef, later: &[&str]) -> Result<Self, Error> {
         check(&self.schema, schema, later)?;
         let batches: Result<Vec<RecordBatch>, Error> = self
@@ -86,7 +86,7 @@ impl Table {
     }
 }
 
-/// Tells whether a table of one schema has all columns of another.
+/// Checks that a table of one schema has all columns of another.
 pub(crate) fn check(schema: &Schema, wanted: &Schema, later: &[&str]) -> Result<(), Error> {
     let mut missing = Vec::new();
     for field in wanted.fields() {
