@@ -1,8 +1,8 @@
-//! What other programs may send us, and what must hold whatever they send.
+//! Fuzz targets for input from other programs, and the invariants that hold for any input.
 //!
-//! A target is a function that takes any bytes and panics when something that must hold does not.
-//! `make fuzz` looks for such bytes, guided by coverage; `cargo test` tries those that are kept in
-//! `corpus/TARGET`, one input in a file.
+//! A target is a function that takes any bytes and panics if an invariant is violated. `make fuzz`
+//! searches for such bytes, guided by coverage; `cargo test` tries those in `corpus/TARGET`, one
+//! input per file.
 
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
@@ -15,16 +15,16 @@ use loadstone_wire::http1::{Event, Method, ParseError, ResponseParser};
 use loadstone_wire::ranges::{RangesError, RangesParser, parse_boundary, parse_content_range};
 use loadstone_wire::{date, json, xml};
 
-/// One parser, or several of one format.
+/// One parser, or several for one format.
 #[derive(Debug)]
 pub struct Target {
-    /// Its name, which is that of its folder in `corpus`.
+    /// Name of the target and of its folder in `corpus`.
     pub name: &'static str,
     /// Tries one input.
     pub run: fn(&[u8]),
 }
 
-/// Every target. To add one, write its function and its line.
+/// Every target. To add one, write its function and its row.
 pub const TARGETS: &[Target] = &[
     Target { name: "response", run: response },
     Target { name: "ranges", run: ranges },
@@ -34,8 +34,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "parquet", run: parquet },
 ];
 
-/// A response means the same however the network cuts it. The first byte says what was asked, the
-/// second where it is cut.
+/// The result of parsing a response does not depend on how it is split. The first byte selects the
+/// request method, the second the position of the split.
 fn response(data: &[u8]) {
     let [method, cut, bytes @ ..] = data else { return };
     let method = [Method::Get, Method::Head, Method::Put][usize::from(method % 3)];
@@ -92,8 +92,8 @@ fn read_response(method: Method, pieces: &[&[u8]]) -> Result<Response, ParseErro
     Ok(response)
 }
 
-/// Parts of an answer to several ranges lie where their heads say, however the network cuts them.
-/// The first line is the content type.
+/// The parts of an answer with several ranges are at the positions that their heads state, however
+/// the answer is split. The first line is the content type.
 fn ranges(data: &[u8]) {
     let at = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (content_type, body) = (&data[..at], data.get(at + 1..).unwrap_or_default());
@@ -126,7 +126,7 @@ fn read_ranges(boundary: &[u8], pieces: &[&[u8]]) -> Result<Bytes, RangesError> 
     Ok(bytes)
 }
 
-/// A document yields no more than it holds.
+/// A document yields no more than it contains.
 fn xml(data: &[u8]) {
     let mut keys = (0, 0);
     let listed = xml::parse_list_page(data, |key, _| keys = (keys.0 + 1, keys.1 + key.len()));
@@ -140,7 +140,7 @@ fn xml(data: &[u8]) {
     if let Ok(id) = xml::parse_upload_id(data) {
         assert!(id.len() <= data.len());
     }
-    // Nothing more is known of these than that they answer.
+    // These only have to return.
     drop(xml::parse_upload_page(data));
     drop(xml::parse_version_page(data));
     drop(xml::parse_keys(data));
@@ -148,10 +148,10 @@ fn xml(data: &[u8]) {
     drop(xml::parse_error(data));
 }
 
-/// What Keystone and Swift answer.
+/// Answers of Keystone and Swift.
 fn json(data: &[u8]) {
     if let Ok(answer) = json::TokenAnswer::parse(data) {
-        // What these return is used as it is, so that they return is what is tried.
+        // The results of these are used unchecked, so they only have to return.
         let _ = answer.expires_unix_s();
         assert!(!answer.object_stores_text().is_empty());
         if answer.object_store_url("public", None).is_none() {
@@ -168,7 +168,7 @@ fn json(data: &[u8]) {
     }
 }
 
-/// A trial document is refused with words, or can be asked for its objects.
+/// A trial document is either rejected with a message, or its objects can be computed.
 fn trial(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match Trial::parse(text) {
@@ -189,8 +189,8 @@ fn trial(data: &[u8]) {
     }
 }
 
-/// A table of others is refused with words, or holds no more than it may. The first two bytes say how
-/// long the footer is, so that no input fails for its last bytes alone.
+/// A foreign table is either rejected with a message, or stays within its limits. The first two
+/// bytes are the length of the footer, so that no input fails only because of its last bytes.
 fn parquet(data: &[u8]) {
     let [low, high, content @ ..] = data else { return };
     let footer_bytes = u32::from(u16::from_le_bytes([*low, *high]));
@@ -209,7 +209,7 @@ fn parquet(data: &[u8]) {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
         let mut batches = 0;
-        // A short file can say that it has rows without end.
+        // A short file can claim to have any number of rows.
         let read = for_each_batch(file_of(&bytes), &wanted, later, &mut |batch| {
             assert_eq!(batch.num_columns(), wanted.fields().len());
             batches += 1;
@@ -221,7 +221,7 @@ fn parquet(data: &[u8]) {
     }
 }
 
-/// Returns a file that holds these bytes, and whose name is gone.
+/// Returns an unlinked file with these bytes.
 fn file_of(bytes: &[u8]) -> File {
     static FILES: AtomicU64 = AtomicU64::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);

@@ -12,7 +12,7 @@ static TARGET: OnceLock<&Target> = OnceLock::new();
 fn named() -> &'static Target {
     let name = std::env::var("LOADSTONE_FUZZ").unwrap_or_default();
     if name == "parquet" {
-        // The library's panics are caught where tables are read, and libFuzzer's hook would end all.
+        // Panics of the library are caught where tables are read, but libFuzzer's hook would abort.
         std::panic::set_hook(Box::new(|_| ()));
     }
     TARGETS.iter().find(|target| target.name == name).unwrap_or_else(|| {

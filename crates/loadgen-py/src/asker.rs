@@ -1,4 +1,4 @@
-//! A target that is asked single requests from Python.
+//! Sends single requests to a target from Python.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use pyo3::types::PyBytes;
 
 use crate::trial::raise;
 
-/// How often a signal is looked for while an answer is waited for.
+/// How often to check for signals while waiting for an answer.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A target that is asked one request after another, or several at once.
+/// A target that accepts one request after another, or several concurrently.
 #[pyclass(module = "loadstone._loadgen", frozen)]
 pub(crate) struct Asker {
     inner: std::sync::Mutex<Inner>,
@@ -31,8 +31,8 @@ impl Asker {
         Ok(Self { inner: std::sync::Mutex::new(inner) })
     }
 
-    /// Sends requests at once, each over a connection of its own; a request is JSON and a body, and so is
-    /// an answer, in the same order.
+    /// Sends requests concurrently, each over its own connection. A request is JSON and a body, and
+    /// so is an answer; answers are in the order of the requests.
     fn ask<'py>(
         &self,
         py: Python<'py>,
@@ -49,7 +49,7 @@ impl Asker {
         Ok(answers.iter().map(|one| (text(one), PyBytes::new(py, &one.body))).collect())
     }
 
-    /// Returns the head of a request, which the caller sends over a connection of its own.
+    /// Returns the head of a request, which the caller sends over its own connection.
     fn head<'py>(
         &self,
         py: Python<'py>,
@@ -73,7 +73,7 @@ fn parse((json, body): (String, Vec<u8>)) -> PyResult<RawRequest> {
     Ok(RawRequest { body, ..request })
 }
 
-/// Waits without the GIL, and lets signals be handled meanwhile.
+/// Waits without the GIL, and handles signals meanwhile.
 fn wait<T: Send>(py: Python<'_>, receiver: Receiver<Result<T, Error>>) -> PyResult<T> {
     let receiver = std::sync::Mutex::new(receiver);
     loop {

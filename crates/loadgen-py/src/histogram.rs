@@ -28,13 +28,14 @@ impl Histogram {
         self.sum.merge(&other.sum);
     }
 
-    /// Counts one value, or the same value several times.
+    /// Counts a value, once or several times.
     #[pyo3(signature = (value_ns, count = 1))]
     fn record(&mut self, value_ns: u64, count: u64) {
         self.sum.record(value_ns.max(1), count);
     }
 
-    /// Returns the upper edge of the smallest bucket with at least the share `quantile` at or below.
+    /// Returns the upper edge of the smallest bucket with at least the share `quantile` of values
+    /// at or below it.
     fn quantile(&self, quantile: f64) -> PyResult<u64> {
         if !(0.0..=1.0).contains(&quantile) {
             return Err(PyValueError::new_err(format!("quantile {quantile}: allowed: 0 to 1")));
@@ -48,7 +49,8 @@ impl Histogram {
         below.map(|bucket| bucket.count).sum()
     }
 
-    /// Returns the upper edges of the buckets that hold the values of these ranks, 1 being the least.
+    /// Returns the upper edges of the buckets that contain the values with these ranks; rank 1 is
+    /// the smallest.
     fn at_ranks(&self, mut ranks: Vec<u64>) -> Vec<u64> {
         ranks.sort_unstable();
         self.sum.at_ranks(&ranks)
@@ -79,7 +81,7 @@ impl Histogram {
         self.sum.max()
     }
 
-    /// Returns the upper edges of the buckets that hold something, and their counts.
+    /// Returns the upper edges of the buckets that are not empty, and their counts.
     fn buckets(&self) -> (Vec<u64>, Vec<u64>) {
         self.sum.buckets().map(|bucket| (bucket.greatest_ns, bucket.count)).unzip()
     }
@@ -89,7 +91,8 @@ impl Histogram {
         PyBytes::new(py, &self.sum.encode())
     }
 
-    /// Returns the V2 encoding without compression, which takes a tenth of the time to make and read.
+    /// Returns the V2 encoding without compression, which takes a tenth of the time to write and
+    /// read.
     fn pack<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.sum.pack())
     }

@@ -1,4 +1,4 @@
-//! Bindings of the load generator for Python: conversions, errors, the GIL; no logic.
+//! Python bindings of the load generator: conversions, errors, the GIL; no logic.
 
 use pyo3::prelude::*;
 

@@ -6,8 +6,8 @@ use pyo3::types::PyDict;
 
 use crate::store::raise;
 
-/// A running server that stores nothing: the ceiling that a load generator measures itself against.
-/// It serves from threads of its own until `stop`, or until it is collected.
+/// A running server that stores nothing, against which a load generator measures its own ceiling.
+/// It serves from its own threads until `stop`, or until it is collected.
 #[pyclass(module = "loadstone._loadgen")]
 pub(crate) struct NullServer {
     inner: loadstone_store::NullServer,
@@ -37,7 +37,7 @@ impl NullServer {
         self.inner.address().to_string()
     }
 
-    /// Returns what it has done so far.
+    /// Returns the counters of its work so far.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counters = self.inner.counters();
         let row = PyDict::new(py);

@@ -12,8 +12,8 @@ use crate::trial::raise;
 
 /// Lists the objects of a trial's only place whose keys begin with its prefix, up to `objects_max`.
 ///
-/// `on_page` is called from this thread with tables of `LIST`. What it raises ends the listing and is raised
-/// again. Returns whether there are more objects.
+/// Calls `on_page` from this thread with tables of `LIST`. An exception of `on_page` ends the
+/// listing and is raised again. Returns whether there are more objects.
 #[pyfunction]
 pub(crate) fn list_objects(
     py: Python<'_>,
@@ -39,7 +39,7 @@ pub(crate) fn list_objects(
     }
 }
 
-/// Reads a list of objects whole, and returns what is true of it, as JSON.
+/// Reads a whole list of objects, and returns facts about it, as JSON.
 #[pyfunction]
 pub(crate) fn list_facts(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     let list = py.detach(|| ObjectList::open(&path, None)).map_err(raise)?;

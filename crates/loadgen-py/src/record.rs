@@ -70,12 +70,13 @@ impl Schema {
 
 #[pymethods]
 impl Schema {
-    /// Takes the schema of anything that has one by Arrow's capsule interface.
+    /// Imports the schema of any object with Arrow's capsule interface.
     #[new]
     fn new(source: &Bound<'_, PyAny>) -> PyResult<Self> {
         let capsule = source.call_method0("__arrow_c_schema__")?.cast_into::<PyCapsule>()?;
         let pointer = capsule.pointer_checked(Some(c"arrow_schema"))?;
-        // SAFETY: a capsule of that name holds one, by Arrow's interface, and stays its owner.
+        // SAFETY: by Arrow's interface, a capsule with this name contains a schema, and keeps
+        // owning it.
         let schema = unsafe { pointer.cast::<FFI_ArrowSchema>().as_ref() };
         let schema = arrow_schema::Schema::try_from(schema)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -88,7 +89,7 @@ impl Schema {
         self.inner.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// Returns some of the columns, in the order of their names there.
+    /// Returns some of the columns, in the order of `names`.
     #[expect(clippy::needless_pass_by_value, reason = "Python's list becomes a vector of ours")]
     fn select(&self, names: Vec<String>) -> PyResult<Self> {
         let places: Result<Vec<usize>, _> =
@@ -98,12 +99,12 @@ impl Schema {
         Ok(Self { inner: Arc::new(inner), later: self.later })
     }
 
-    /// Returns a table of rows, dicts by the names of columns; what they lack is null.
+    /// Returns a table from rows, as dicts by column name; missing values are null.
     fn of_rows(&self, rows: Vec<Bound<'_, PyDict>>) -> PyResult<Table> {
         self.table(|name| rows.iter().map(|row| row.get_item(name)).collect())
     }
 
-    /// Returns a table of columns, in the order of the schema.
+    /// Returns a table from columns, in the order of the schema.
     fn of_columns(&self, columns: Vec<Vec<Bound<'_, PyAny>>>) -> PyResult<Table> {
         if columns.len() != self.inner.fields().len() {
             let (given, wanted) = (columns.len(), self.inner.fields().len());
@@ -115,7 +116,7 @@ impl Schema {
         })
     }
 
-    /// Reads a Parquet file; one with more rows, or that unpacks to more bytes, is refused.
+    /// Reads a Parquet file; refuses one with more rows, or that unpacks to more bytes.
     fn read_parquet(
         &self,
         py: Python<'_>,
@@ -161,7 +162,7 @@ impl Schema {
     }
 }
 
-/// Returns values of Python as an array of a type.
+/// Converts values of Python to an array of a type.
 fn array(kind: &DataType, values: &Values<'_>) -> PyResult<ArrayRef> {
     macro_rules! built {
         ($builder:expr, $type:ty) => {{
@@ -200,12 +201,13 @@ impl From<RecordBatch> for Table {
 
 #[pymethods]
 impl Table {
-    /// Takes rows from anything that hands them over by Arrow's capsule interface, without a copy.
+    /// Imports rows from any object with Arrow's capsule interface, without a copy.
     #[new]
     fn new(source: &Bound<'_, PyAny>) -> PyResult<Self> {
         let capsule = source.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
         let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
-        // SAFETY: a capsule of that name holds one, by Arrow's interface, whose owner is now us.
+        // SAFETY: by Arrow's interface, a capsule with this name contains a stream, which we now
+        // own.
         let reader = unsafe {
             RecordBatchStreamReader::from_raw(pointer.cast::<FFI_ArrowArrayStream>().as_ptr())
         };
@@ -216,7 +218,7 @@ impl Table {
         Ok(Self { inner: loadstone_record::Table::new(schema, batches) })
     }
 
-    /// Puts tables of one schema behind each other; of none at all, it is empty.
+    /// Concatenates tables of one schema; the result is empty if there are none.
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "Python's list becomes a vector of ours")]
     fn concat(schema: &Schema, tables: Vec<Py<Self>>) -> PyResult<Self> {
@@ -228,7 +230,7 @@ impl Table {
         Ok(Self { inner: loadstone_record::Table::new(Arc::clone(&schema.inner), batches) })
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     #[getter]
     fn num_rows(&self) -> usize {
         self.inner.rows()
@@ -246,7 +248,7 @@ impl Table {
         Schema { inner: Arc::clone(self.inner.schema()), later: &[] }
     }
 
-    /// Returns of what kind a column's values are: int64, float64, text or bytes.
+    /// Returns the kind of a column's values: int64, float64, text or bytes.
     fn kind(&self, name: &str) -> PyResult<&'static str> {
         let field = self.inner.schema().field_with_name(name);
         match field.map_err(|_| PyKeyError::new_err(name.to_owned()))?.data_type() {
@@ -288,7 +290,7 @@ impl Table {
         Ok(rows)
     }
 
-    /// Returns a column of numbers as 64 bits each, in this host's order; a null is 0.
+    /// Returns a numeric column as 64-bit values in this host's byte order; a null is 0.
     fn packed<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
         let mut bytes = Vec::with_capacity(self.inner.rows() * 8);
         for array in self.column(name)? {
@@ -311,7 +313,7 @@ impl Table {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Returns a column of texts as the list of its values, each once, and packed places in it.
+    /// Returns a text column as the list of its distinct values, and packed indexes into it.
     fn coded<'py>(
         &self,
         py: Python<'py>,
@@ -363,14 +365,14 @@ impl Table {
             .ok_or_else(|| PyValueError::new_err("no whole batch of an Arrow stream"))
     }
 
-    /// Hands the rows over without a copy, by Arrow's capsule interface.
+    /// Exports the rows by Arrow's capsule interface, without a copy.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // Casting is the receiver's affair; the interface lets a producer ignore the wish.
+        // The receiver must cast: the interface allows a producer to ignore the request.
         drop(requested_schema);
         let batches = self.inner.batches().to_vec().into_iter().map(Ok);
         let reader = RecordBatchIterator::new(batches, Arc::clone(self.inner.schema()));
@@ -393,7 +395,7 @@ impl Table {
     }
 }
 
-/// Appends the values of an array to a list; a text that comes again is the same object.
+/// Appends the values of an array to a list; equal texts are the same object.
 fn append(py: Python<'_>, list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
     match array.data_type() {
         DataType::Utf8 => {

@@ -1,4 +1,4 @@
-//! A record's tables as the bytes of files, and the streams that are read while they grow.
+//! A record's tables as the bytes of files, and streams that can be read while they grow.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -16,7 +16,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Turns tables of one schema into the bytes of an Arrow stream, plain or inside zstd.
+/// Encodes tables of one schema as an Arrow stream, plain or compressed by zstd.
 #[pyclass(module = "loadstone._loadgen", frozen)]
 pub(crate) struct StreamEncoder {
     inner: Mutex<Option<loadstone_record::StreamEncoder>>,
@@ -32,7 +32,7 @@ impl StreamEncoder {
         Ok(Self { inner: Mutex::new(Some(inner)) })
     }
 
-    /// Returns what begins the stream, before its first table.
+    /// Returns the bytes before the first table.
     fn begin<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(
             py,
@@ -40,7 +40,7 @@ impl StreamEncoder {
         )
     }
 
-    /// Returns a table's bytes; columns that the stream does not know are dropped.
+    /// Returns a table's bytes; columns that are not in the stream's schema are dropped.
     fn encode<'py>(&self, py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyBytes>> {
         let mut inner = locked(&self.inner);
         let encoder = inner.as_mut().ok_or_else(|| PyValueError::new_err("the stream is ended"))?;
@@ -48,7 +48,7 @@ impl StreamEncoder {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Returns what ends the stream; nothing the second time.
+    /// Returns the bytes that end the stream; empty the second time.
     fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes =
             locked(&self.inner).take().map_or_else(|| Ok(Vec::new()), |encoder| encoder.end());
@@ -56,7 +56,7 @@ impl StreamEncoder {
     }
 }
 
-/// Turns tables of one schema into the bytes of a Parquet file, a row group at a time.
+/// Encodes tables of one schema as a Parquet file, a row group at a time.
 #[pyclass(module = "loadstone._loadgen", frozen)]
 pub(crate) struct ParquetEncoder {
     inner: Mutex<Option<loadstone_record::ParquetEncoder>>,
@@ -70,7 +70,7 @@ impl ParquetEncoder {
         Ok(Self { inner: Mutex::new(Some(inner.map_err(|error| raise(&error))?)) })
     }
 
-    /// Adds a table, and returns the bytes that have been finished by now.
+    /// Adds a table, and returns the bytes that are complete so far.
     fn encode<'py>(&self, py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyBytes>> {
         let mut inner = locked(&self.inner);
         let encoder = inner.as_mut().ok_or_else(|| PyValueError::new_err("the file is ended"))?;
@@ -78,7 +78,7 @@ impl ParquetEncoder {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Returns the rest of the file; nothing the second time.
+    /// Returns the rest of the file; empty the second time.
     fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes =
             locked(&self.inner).take().map_or_else(|| Ok(Vec::new()), |encoder| encoder.end());
@@ -86,7 +86,8 @@ impl ParquetEncoder {
     }
 }
 
-/// Yields the whole batches of an Arrow stream, plain or inside zstd, that may be cut at any byte.
+/// Yields the complete batches of an Arrow stream, plain or compressed by zstd, that may be
+/// truncated at any byte.
 #[pyclass(module = "loadstone._loadgen", frozen)]
 pub(crate) struct StreamReader {
     inner: Mutex<loadstone_record::StreamReader<Box<dyn Read + Send>>>,
@@ -94,7 +95,7 @@ pub(crate) struct StreamReader {
 
 #[pymethods]
 impl StreamReader {
-    /// Reads a file from an offset on, which lies behind the schema where that is given.
+    /// Reads a file from an offset on, which lies after the schema if a schema is given.
     #[new]
     #[pyo3(signature = (path, batch_bytes_max, *, is_packed = false, offset = 0, schema = None))]
     fn new(
@@ -117,10 +118,10 @@ impl StreamReader {
         })
     }
 
-    /// Reads from a descriptor, such as a pipe's, which stays its owner's.
+    /// Reads from a descriptor, such as a pipe's, which its owner keeps.
     #[staticmethod]
     fn of_descriptor(descriptor: RawFd) -> PyResult<Self> {
-        // SAFETY: the caller holds it open for this call, and ours is a copy.
+        // SAFETY: the caller keeps it open during this call, and ours is a copy.
         let copy = unsafe { BorrowedFd::borrow_raw(descriptor) }.try_clone_to_owned()?;
         let source: Box<dyn Read + Send> = Box::new(BufReader::new(File::from(copy)));
         Ok(Self { inner: Mutex::new(loadstone_record::StreamReader::new(source, None, u64::MAX)) })
@@ -133,7 +134,7 @@ impl StreamReader {
         inner.schema().map(|schema| Schema { inner: Arc::clone(schema), later: &[] })
     }
 
-    /// How many bytes have been read whole, from where it began.
+    /// Length of the complete messages, from the offset on.
     #[getter]
     fn read_bytes(&self) -> u64 {
         locked(&self.inner).read_bytes()

@@ -1,31 +1,32 @@
-//! Texts of others made fit for people: secrets blotted, control characters replaced.
+//! Makes foreign texts safe to print: blots secrets, replaces control characters.
 
 use std::collections::HashMap;
 
 use loadstone_loadgen::{Sent, keep_sent, secrecy};
 use pyo3::prelude::*;
 
-/// Keeps the values of `{env: NAME}` and `{file: PATH}` that a controller sent, in memory alone and
-/// in the place of those before.
+/// Keeps the values of `{env: NAME}` and `{file: PATH}` that a controller sent, in memory only,
+/// replacing those sent before.
 #[pyfunction]
 pub(crate) fn keep_secrets(variables: HashMap<String, String>, files: HashMap<String, String>) {
     keep_sent(Sent { variables, files });
 }
 
-/// Returns what a target said as one line for people, without this process's secrets.
+/// Returns a target's message as one line, without this process's secrets.
 #[pyfunction]
 pub(crate) fn foreign_line(text: &str) -> String {
     secrecy::foreign_line(text)
 }
 
-/// Returns a text with secrets, and parts of eight bytes and more of them, blotted out.
+/// Returns a text in which secrets, and parts of them of eight bytes or more, are blotted out.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "Python's list becomes a vector of ours")]
 pub(crate) fn blot(text: &str, secrets: Vec<String>) -> String {
     secrecy::blot(text, secrets.iter().map(String::as_str))
 }
 
-/// Returns a variable's name for a message, unless it may be a secret in the name's place.
+/// Returns the name of an environment variable for a message, unless it may be a secret in place of
+/// the name.
 #[pyfunction]
 pub(crate) fn variable_named(name: &str) -> String {
     secrecy::variable_named(name)
@@ -37,7 +38,7 @@ pub(crate) fn file_named(path: &str) -> String {
     secrecy::file_named(path)
 }
 
-/// Returns a text without characters that could steer a terminal; line breaks stay.
+/// Returns a text without characters that could control a terminal; line breaks are kept.
 #[pyfunction]
 pub(crate) fn plain(text: &str) -> String {
     secrecy::plain(text)

@@ -4,8 +4,7 @@ use loadstone_store::{StoreConfig, StoreError};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-/// A running embedded store. It serves from threads of its own until `stop`, or until it is
-/// collected.
+/// A running embedded store. It serves from its own threads until `stop`, or until it is collected.
 #[pyclass(module = "loadstone._loadgen")]
 pub(crate) struct Store {
     inner: loadstone_store::Store,
@@ -43,7 +42,7 @@ impl Store {
         self.inner.address().to_string()
     }
 
-    /// What its data directory holds that cannot be served, a line for each.
+    /// Damaged items in its data directory that cannot be served, one per line.
     #[getter]
     fn damage(&self) -> Vec<String> {
         self.inner.damage().to_vec()

@@ -1,4 +1,5 @@
-//! The tables of drivers and operations as lists of dicts, and what drivers know of their targets.
+//! The tables of drivers and operations as lists of dicts, and functions of drivers on their
+//! targets.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -38,13 +39,13 @@ pub(crate) fn drivers(py: Python<'_>, with_tests: bool) -> PyResult<Vec<Bound<'_
         .collect()
 }
 
-/// Returns the driver that one word for a target means, and the setting that the word fills.
+/// Returns the driver of the word that names a target, and the setting that the word fills.
 #[pyfunction]
 pub(crate) fn read_target(text: &str) -> Option<(&'static str, Option<(&'static str, String)>)> {
     DriverInfo::read_word(text).map(|word| (word.driver, word.setting))
 }
 
-/// Returns the settings, as JSON, that a target does not give and the environment does.
+/// Returns the settings, as JSON, that the environment gives and a target does not.
 #[pyfunction]
 pub(crate) fn from_environment(
     driver: &str,
@@ -57,8 +58,8 @@ pub(crate) fn from_environment(
     Ok(serde_json::Value::Object(added.unwrap_or_default()).to_string())
 }
 
-/// Returns which secret of a target this host lacks, and what to do; no server is asked and no
-/// command run.
+/// Returns the secret of a target that this host lacks, and a hint. Contacts no server and runs no
+/// command.
 #[pyfunction]
 pub(crate) fn absent_secret(
     driver: &str,
@@ -70,25 +71,25 @@ pub(crate) fn absent_secret(
     Ok(absent.map(|error| error.into_parts()))
 }
 
-/// Returns the commands that are run on this host to have the keys of an AWS profile.
+/// Returns the commands that this host would run to obtain the keys of an AWS profile.
 #[pyfunction]
 pub(crate) fn profile_commands(profile: &str) -> Vec<String> {
     commands_of(profile)
 }
 
-/// Returns the name of a bucket of a dataset that has so many.
+/// Returns the name of a bucket in a dataset with this many buckets.
 #[pyfunction]
 pub(crate) fn bucket_name(prefix: &str, buckets: u64, bucket: u64) -> String {
     dataset::bucket_name(prefix, buckets, bucket)
 }
 
-/// Returns how long a segment of a key is as it is stored where paths are encrypted.
+/// Returns the stored length of a segment of a key, if paths are encrypted.
 #[pyfunction]
 pub(crate) fn sealed_bytes(segment_bytes: usize) -> usize {
     dataset::sealed_bytes(segment_bytes)
 }
 
-/// Returns which of a script's keys is stored as the longest, and which has the longest name as a file.
+/// Returns the longest of a script's keys when stored, and the one with the longest file name.
 #[pyfunction]
 pub(crate) fn longest_sealed(
     py: Python<'_>,
@@ -98,15 +99,14 @@ pub(crate) fn longest_sealed(
     py.detach(|| dataset::longest_sealed(&path, sha256)).map_err(raise)
 }
 
-/// Returns dicts, lists, texts and numbers.
-/// Returns the file system that a directory lies on, in the words of `on_volume`.
+/// Returns the file system that a directory lies on, in the format of `on_volume`.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "Python's path becomes one of ours")]
 pub(crate) fn volume_of(path: std::path::PathBuf) -> PyResult<String> {
     Ok(loadstone_loadgen::volume_of(&path)?)
 }
 
-/// Tells whether what is made at a path would be in a folder of the kernel's, where it takes memory.
+/// Returns whether a path is in a folder of the kernel, where a file would be kept in memory.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "Python's path becomes one of ours")]
 pub(crate) fn is_in_kernel_folder(path: std::path::PathBuf) -> bool {

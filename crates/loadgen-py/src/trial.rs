@@ -1,4 +1,4 @@
-//! Checking and running a trial from Python.
+//! Checks and runs trials from Python.
 
 use loadstone_loadgen::error::Error;
 use loadstone_loadgen::run::{self, Live, Output};
@@ -16,7 +16,7 @@ pyo3::create_exception!(
     "The target, its credentials or its buckets are not as they must be before load starts."
 );
 
-/// The handle by which another thread stops a trial.
+/// Lets another thread control a trial.
 #[pyclass(module = "loadstone._loadgen", frozen)]
 #[derive(Clone, Default)]
 pub(crate) struct Control {
@@ -30,17 +30,17 @@ impl Control {
         Self::default()
     }
 
-    /// Stops the trial; it ends within a second with what it has.
+    /// Stops the trial. It ends within a second and keeps what it has measured.
     fn stop(&self) {
         self.inner.stop();
     }
 
-    /// Tells a trial that waits for its start when to start, by this host's clock since 1970.
+    /// Sets the start of a waiting trial, by this host's clock since 1970.
     fn start(&self, at_unix_ns: u64) {
         self.inner.start(at_unix_ns);
     }
 
-    /// Lets the trial go on for so many seconds from now; 0 is for ever.
+    /// Lets the trial go on for this many seconds from now; 0 means without limit.
     fn lease(&self, seconds: f64) -> PyResult<()> {
         let lease = std::time::Duration::try_from_secs_f64(seconds)
             .map_err(|error| PyValueError::new_err(format!("lease of {seconds} s: {error}")))?;
@@ -48,9 +48,9 @@ impl Control {
         Ok(())
     }
 
-    /// Has a script that several hosts run go on to a turn: with the numbers of subjects that other
-    /// hosts have in doubt, four bytes each, or None for all, and the hosts that were lost in the turn
-    /// before.
+    /// Lets a script that several hosts run go on to a turn. `doubts` are the numbers of subjects
+    /// that other hosts have in doubt, four bytes each, or None for all; `lost` are the hosts that
+    /// were lost in the previous turn.
     fn begin_turn(&self, turn: u32, doubts: Option<Vec<u8>>, lost: Vec<u32>) {
         self.inner.begin_turn(turn, doubts.map(|packed| unpack(&packed)), lost);
     }
@@ -79,14 +79,14 @@ pub(crate) fn raise(error: Error) -> PyErr {
     }
 }
 
-/// Raises `ValueError` with every mistake of a trial document, one a line.
+/// Raises `ValueError` with all mistakes of a trial document, one per line.
 #[pyfunction]
 pub(crate) fn check(trial_json: &str) -> PyResult<()> {
     Trial::parse(trial_json).map(drop).map_err(raise)
 }
 
-/// Returns calls of a history by another clock, from which their host's differs by `offset_ns`, known to
-/// `bound_ns`. Raises `ValueError` where they are no calls.
+/// Converts calls of a history to another clock, given the offset of their host's clock and the
+/// maximum error of that offset. Raises `ValueError` if the bytes are not calls.
 #[pyfunction]
 pub(crate) fn on_clock<'py>(
     py: Python<'py>,
@@ -99,7 +99,7 @@ pub(crate) fn on_clock<'py>(
     Ok(PyBytes::new(py, &calls))
 }
 
-/// Judges the histories that a trial names, and returns what an audit's summary says as JSON.
+/// Judges the histories that a trial names, and returns the summary of an audit as JSON.
 #[pyfunction]
 pub(crate) fn judge_history(py: Python<'_>, trial_json: &str) -> PyResult<String> {
     let trial = Trial::parse(trial_json).map_err(raise)?;
@@ -109,10 +109,11 @@ pub(crate) fn judge_history(py: Python<'_>, trial_json: &str) -> PyResult<String
 
 /// Runs a trial and returns its summary as JSON.
 ///
-/// `on_event(event)` is called from this thread with a dict for each [`Output`]: its `kind`, and the fields
-/// of the message of that name by which an agent sends it on. `_loadgen.pyi` lists them. What it raises
-/// interrupts the trial and is raised again at its end; when it raises for an intent, nothing has been made.
-/// With `holds` the load waits when everything is ready, and starts when `control.start` tells a time.
+/// Calls `on_event(event)` from this thread with a dict for each [`Output`]: its `kind`, and the
+/// fields of the message with that name in which an agent forwards it. `_loadgen.pyi` lists them.
+/// An exception of `on_event` interrupts the trial and is raised again at its end; if it is raised
+/// for an intent, nothing has been created. With `holds`, the load waits when everything is ready,
+/// until `control.start` sets a time.
 #[pyfunction]
 #[pyo3(signature = (trial_json, on_event = None, control = None, *, holds = false))]
 pub(crate) fn run_trial(
@@ -131,13 +132,13 @@ pub(crate) fn run_trial(
     let summary = py.detach(|| {
         run::run_trial(&trial, &control.inner, &mut |output| {
             let result = Python::attach(|py| {
-                // A signal's handler runs even without a listener.
+                // Handlers of signals run even without a listener.
                 let signal = py.check_signals();
                 let heard = match &on_event {
                     Some(listener) => {
                         event(py, output).and_then(|event| listener.call1(py, (event,)).map(drop))
                     }
-                    // The load would wait for ever.
+                    // Otherwise, the load would wait for ever.
                     None if matches!(output, Output::Ready | Output::TurnEnded(..)) => {
                         Err(PyValueError::new_err("a load that waits for its hosts needs on_event"))
                     }
@@ -145,7 +146,8 @@ pub(crate) fn run_trial(
                 };
                 signal.and(heard)
             });
-            // Rows that come after the first error are still passed on: the record must be whole.
+            // Rows that come after the first error are still passed on, because the record must be
+            // complete.
             let is_well = result.is_ok();
             if let Err(error) = result {
                 raised.get_or_insert(error);
@@ -162,7 +164,8 @@ pub(crate) fn run_trial(
     }
 }
 
-/// Makes the dict of an event. Its kinds and fields are those of the messages in `hosts/messages.py`.
+/// Creates the dict of an event. Its kinds and fields are those of the messages in
+/// `hosts/messages.py`.
 fn event<'py>(py: Python<'py>, output: Output<'_>) -> PyResult<Bound<'py, PyDict>> {
     let event = PyDict::new(py);
     let kind = match output {

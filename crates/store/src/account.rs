@@ -1,4 +1,4 @@
-//! The one account of a store: its buckets, and all that can be done to the objects in them.
+//! The only account of a store: its buckets, and all operations on the objects in them.
 
 pub(crate) mod change;
 mod content;
@@ -25,10 +25,11 @@ use crate::stored::bucket::{Bucket, Settings};
 use crate::stored::object::{Object, check_version_id};
 use crate::stored::upload::Upload;
 
-/// Locks that the objects share: so many that two of them rarely wait for each other.
+/// Number of locks that the objects share, large enough that two objects rarely wait for each
+/// other.
 const TURNS: usize = 1024;
 
-/// Where bytes go: memory within a budget, or a directory.
+/// Storage for bytes: memory within a budget, or a directory.
 #[derive(Debug)]
 pub(crate) struct Storage {
     pub(crate) budget: Arc<Budget>,
@@ -41,7 +42,7 @@ impl Storage {
         Storage { budget, directory: directory.map(Arc::new), sequence: AtomicU64::new(1) }
     }
 
-    /// Returns a number that was not used before.
+    /// Returns a new number.
     pub(crate) fn next_id(&self) -> u64 {
         self.sequence.fetch_add(1, Ordering::Relaxed)
     }
@@ -53,14 +54,14 @@ pub(crate) struct Account {
     pub(crate) storage: Arc<Storage>,
     pub(crate) lies: Option<Lies>,
     buckets: RwLock<BTreeMap<Box<str>, Arc<Bucket>>>,
-    /// One change at a time for each object, on the disk and in the index together.
+    /// Locks, so that each object has one change at a time, on the disk and in the index together.
     turns: Box<[Mutex<()>]>,
 }
 
-/// What a delete did.
+/// Result of a delete.
 #[derive(Debug)]
 pub(crate) struct Deleted {
-    /// The object or version was there.
+    /// Whether the object or version existed.
     pub(crate) existed: bool,
     /// The version that was removed, or the delete marker that was written.
     pub(crate) version_id: Option<String>,
@@ -77,10 +78,11 @@ impl Account {
         }
     }
 
-    /// Takes over what a data directory holds.
+    /// Restores the content of a data directory.
     pub(crate) fn restore(&self, found: Found) -> Result<(), StoreError> {
-        // Of what was deleted before the restart nothing is found: its number, by which a client may
-        // still ask, is no other's. A store gives out fewer numbers than microseconds go by.
+        // Objects deleted before the restart are unknown, but clients may still use their numbers,
+        // so these must not be assigned again. A store assigns fewer numbers than microseconds
+        // pass.
         let first = found.id_max.saturating_add(1).max(clock::now_us());
         self.storage.sequence.fetch_max(first, Ordering::Relaxed);
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
@@ -126,13 +128,13 @@ impl Account {
         })
     }
 
-    /// Waits for the turn to change an object.
+    /// Locks an object for a change.
     pub(crate) fn turn(&self, bucket: u64, key: &str) -> MutexGuard<'_, ()> {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((bucket, key));
         self.turns[hash as usize % TURNS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries a change out, to its end even when the client that asked for it goes away.
+    /// Executes a change to its end, even if the client disconnects.
     pub(crate) async fn carry_out<T: Send + 'static>(
         self: &Arc<Account>,
         change: impl FnOnce(&Arc<Account>) -> Result<T, Refusal> + Send + 'static,
@@ -153,7 +155,7 @@ impl Account {
         self.buckets().get(name).cloned().ok_or(Refusal::NoSuchBucket)
     }
 
-    /// Makes a bucket; one of that name that is there already is refused.
+    /// Creates a bucket; refuses a name that exists.
     pub(crate) fn create_bucket(
         &self,
         name: &str,
@@ -171,7 +173,7 @@ impl Account {
         Ok(bucket)
     }
 
-    /// Deletes a bucket that holds no object and no version; its open uploads go with it.
+    /// Deletes a bucket without objects and versions; its open uploads are deleted with it.
     pub(crate) fn delete_bucket(&self, name: &str) -> Result<(), Refusal> {
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         let bucket = buckets.get(name).ok_or(Refusal::NoSuchBucket)?;
@@ -207,8 +209,8 @@ impl Account {
         Ok(directory.write_bucket(bucket.id, &BucketRecord { name, created_us, settings })?)
     }
 
-    /// Returns the current version of an object, or the version that is named: as readers see it,
-    /// who may be lied to.
+    /// Returns the current version of an object, or the given one, as shown to readers, possibly
+    /// with a lie.
     pub(crate) fn object(
         &self,
         bucket: &Bucket,
@@ -220,7 +222,7 @@ impl Account {
         Ok(lies.and_then(|lies| lies.stale_read(&bucket.name, key)).unwrap_or(found))
     }
 
-    /// Returns the current version of an object, or the version that is named, as it is.
+    /// Returns the current version of an object, or the given one, without lies.
     pub(crate) fn find(
         &self,
         bucket: &Bucket,

@@ -1,8 +1,8 @@
-//! The bound of the bytes a store holds in memory.
+//! A limit of the bytes that a store holds in memory.
 //!
 //! The pages of objects and the records of the index each take a [`Reservation`]. What does not fit
-//! is refused before it is allocated, so that a store that is written to without end answers errors
-//! instead of exhausting the machine's memory.
+//! is refused before it is allocated, so that a store under endless writes returns errors instead
+//! of exhausting the machine's memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::error::Refusal;
 
-/// Counts the bytes in use against their bound.
+/// Counts the bytes in use against the limit.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes_max: u64,
@@ -23,7 +23,7 @@ impl Budget {
         Arc::new(Budget { bytes_max, bytes: AtomicU64::new(0) })
     }
 
-    /// Takes `bytes` until the reservation is dropped.
+    /// Reserves `bytes` until the reservation is dropped.
     pub(crate) fn reserve(self: &Arc<Budget>, bytes: u64) -> Result<Reservation, Refusal> {
         self.take(bytes)?;
         Ok(Reservation { budget: self.clone(), bytes })
@@ -54,7 +54,7 @@ impl Budget {
     }
 }
 
-/// A share of a budget, given back on drop.
+/// A share of a budget, returned on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     budget: Arc<Budget>,
@@ -62,7 +62,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Takes more, or gives back, so that it is `bytes`.
+    /// Changes the reservation to `bytes`.
     pub(crate) fn resize(&mut self, bytes: u64) -> Result<(), Refusal> {
         let more = bytes.saturating_sub(self.bytes);
         if more > 0 {
@@ -73,14 +73,14 @@ impl Reservation {
         Ok(())
     }
 
-    /// Gives back what exceeds `bytes`, when less was needed than reserved.
+    /// Reduces the reservation to `bytes`, if less was needed than reserved.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let surplus = self.bytes.saturating_sub(bytes);
         self.budget.bytes.fetch_sub(surplus, Ordering::Relaxed);
         self.bytes -= surplus;
     }
 
-    /// Ties it to bytes: it is given back when the last that reads them lets go.
+    /// Ties it to bytes: it is returned when their last reader drops them.
     pub(crate) fn of(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Reserved { bytes, _reservation: self })
     }

@@ -1,13 +1,13 @@
-//! Draws that a seed decides: the same question always gets the same answer.
+//! Reproducible random numbers: the same arguments always give the same result.
 
-/// Mixes a word so that every bit of it matters everywhere (the finalizer of splitmix64).
+/// Mixes a word so that every bit affects all bits (finalizer of splitmix64).
 fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
 }
 
-/// Returns 64 bits drawn for `subject`, a list of strings, and `number`.
+/// Returns 64 random bits for `subject`, a list of strings, and `number`.
 pub(crate) fn bits(seed: u64, subject: &[&str], number: u64) -> u64 {
     let mut state = mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15));
     for text in subject {
@@ -21,14 +21,14 @@ pub(crate) fn bits(seed: u64, subject: &[&str], number: u64) -> u64 {
     mix(state ^ mix(number.wrapping_add(1)))
 }
 
-/// Returns a number from 0 up to, not including, 1.
+/// Returns a number in [0, 1).
 pub(crate) fn fraction(seed: u64, subject: &[&str], number: u64) -> f64 {
     (bits(seed, subject, number) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Returns a number of the normal distribution with mean 0 and deviation 1.
+/// Returns a number from the normal distribution with mean 0 and standard deviation 1.
 pub(crate) fn normal(seed: u64, subject: &[&str], number: u64) -> f64 {
-    // Box and Muller; 1 - u keeps the logarithm finite.
+    // The Box-Muller transform; 1 - u keeps the logarithm finite.
     let radius = (-2.0 * (1.0 - fraction(seed, subject, number * 2)).ln()).sqrt();
     radius * (std::f64::consts::TAU * fraction(seed, subject, number * 2 + 1)).cos()
 }

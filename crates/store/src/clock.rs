@@ -1,4 +1,4 @@
-//! Wall-clock time, and the forms in which the two APIs write it.
+//! Wall-clock time, in the formats of the two APIs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ pub(crate) fn now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
-/// Returns the moment as the `time` crate's type.
+/// Returns the time as the type of the `time` crate.
 pub(crate) fn moment(unix_us: u64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_us) * 1000)
         .unwrap_or(OffsetDateTime::UNIX_EPOCH)

@@ -16,15 +16,15 @@ use crate::faults::FaultConfig;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreConfig {
-    /// Address to listen on; loopback unless told otherwise.
+    /// Address to listen on; loopback by default.
     pub bind: String,
-    /// Port to listen on; 0 takes a free one.
+    /// Port to listen on; 0 selects a free one.
     pub port: u16,
     /// S3 access key.
     pub access_key: Option<String>,
     /// S3 secret key.
     pub secret_key: Option<Secret>,
-    /// Swift user; `PROJECT:USER` is accepted at log-in as well.
+    /// Swift user; a log-in may also use `PROJECT:USER`.
     pub user: Option<String>,
     /// Swift password.
     pub password: Option<Secret>,
@@ -32,20 +32,20 @@ pub struct StoreConfig {
     pub project: String,
     /// Region in the catalogue and in bucket locations.
     pub region: String,
-    /// Directory that keeps the objects; without it they live in memory.
+    /// Directory for the objects; without it, they are in memory.
     pub data: Option<PathBuf>,
-    /// Flush each object to the disk before it is acknowledged; only with `data`.
+    /// Whether to flush each object to the disk before it is acknowledged; only with `data`.
     pub fsync: bool,
-    /// Bound of the bytes held in memory, objects' records included.
+    /// Maximum number of bytes in memory, including the records of objects.
     pub memory_bytes_max: u64,
-    /// Life of a Swift or Keystone token, in seconds.
+    /// Lifetime of a Swift or Keystone token, in seconds.
     pub token_seconds: u64,
-    /// How long a connection may be without a whole head, idle or with one half sent, and without
-    /// another byte of a body that is, in seconds.
+    /// Timeout of a connection without a complete head, whether idle or in the middle of a head,
+    /// and without another byte of a body in progress, in seconds.
     pub head_seconds: u64,
-    /// Threads that serve; all allowed processors when absent.
+    /// Number of serving threads; one for each allowed processor when absent.
     pub threads: Option<usize>,
-    /// Misbehaviour to show, for tests and calibration.
+    /// Faults, for tests and calibration.
     pub faults: FaultConfig,
 }
 
@@ -77,19 +77,19 @@ impl Default for StoreConfig {
 pub enum Secret {
     /// The secret itself.
     Literal(String),
-    /// The environment variable that holds it.
+    /// The environment variable with the secret.
     Environment {
         /// Name of the variable.
         env: String,
     },
-    /// The file that holds it; a line end at its end is cut.
+    /// The file with the secret; a line end at its end is removed.
     File {
         /// Path of the file.
         file: PathBuf,
     },
 }
 
-// A secret must not reach a log by way of the configuration's Debug output.
+// A secret must not reach a log through the configuration's Debug output.
 impl std::fmt::Debug for Secret {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -129,7 +129,7 @@ impl Secret {
     }
 }
 
-/// The credentials that open the two APIs, resolved.
+/// The resolved credentials of both APIs.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     /// Access key and secret key.
@@ -139,12 +139,12 @@ pub(crate) struct Credentials {
 }
 
 impl StoreConfig {
-    /// Reads a configuration from JSON; unknown keys are errors.
+    /// Parses a configuration from JSON; unknown keys are errors.
     pub fn parse(json: &str) -> Result<StoreConfig, StoreError> {
         Ok(serde_json::from_str(json)?)
     }
 
-    /// Returns the credentials, or the error that says which is missing.
+    /// Returns the credentials, or an error that names the missing one.
     pub(crate) fn resolve_credentials(&self) -> Result<Credentials, StoreError> {
         let s3 = resolve_pair("access_key", &self.access_key, "secret_key", &self.secret_key)?;
         let swift = resolve_pair("user", &self.user, "password", &self.password)?;
@@ -158,7 +158,7 @@ impl StoreConfig {
         Ok(Credentials { s3, swift })
     }
 
-    /// Refuses what no store could run with.
+    /// Refuses a configuration that no store can use.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let refuse = |key, problem: &str, hint| {
             Err(StoreError::Config { key, problem: problem.to_owned(), hint })

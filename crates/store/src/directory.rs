@@ -1,17 +1,17 @@
-//! Objects kept in a directory: a file of bytes and a sidecar of facts for each.
+//! Objects in a directory: a file of bytes and a sidecar with metadata for each.
 //!
 //! ```text
 //! DIR/store.json                       the format, and the lock against a second store
 //! DIR/data/7f/000000000000127f.bytes   the bytes
 //! DIR/buckets/BUCKET/bucket.json       name and settings of a bucket
-//! DIR/buckets/BUCKET/80/….json         the sidecar of an object: key, facts, names of byte files
+//! DIR/buckets/BUCKET/80/….json         the sidecar of an object: key, metadata, names of byte files
 //! DIR/buckets/BUCKET/uploads/UPLOAD/   upload.json, and a sidecar for each part: 00001.json …
 //! ```
 //!
-//! An object exists when its sidecar does. The sidecar is written beside its place and renamed,
-//! so that a kill at any moment leaves either the old object or the new one. Of two sidecars of
-//! the null version of one key the later counts. Several sidecars may name one byte file (a copy,
-//! the parts of a finished upload); those that none names are swept at the next start.
+//! An object exists if its sidecar does. The sidecar is written under a temporary name and renamed,
+//! so that a kill at any moment leaves either the old object or the new one. If a key has two
+//! sidecars of the null version, the later one counts. Several sidecars may name one byte file (a
+//! copy, the parts of a completed upload); the next start sweeps files that none names.
 
 pub(crate) mod recovery;
 
@@ -30,7 +30,8 @@ use crate::stored::bucket::Settings;
 use crate::stored::object::{About, Checksums, Object};
 use crate::stored::upload::{Part, Upload, UploadFacts};
 
-/// Format 2 has shared byte files and uploads that survive; a store of format 1 is read as it is.
+/// Format 2 has shared byte files and persistent uploads; a store of format 1 can be read without
+/// conversion.
 const FORMAT: u32 = 2;
 const FORMAT_OLDEST: u32 = 1;
 
@@ -82,7 +83,7 @@ pub(crate) struct ExtentRecord {
 }
 
 impl Directory {
-    /// Opens or makes a data directory, and locks it for this process.
+    /// Opens or creates a data directory, and locks it for this process.
     pub(crate) fn open(root: &Path, is_synced: bool) -> Result<Directory, StoreError> {
         let failed = |path: &Path, error: io::Error| StoreError::Directory {
             path: path.to_owned(),
@@ -113,7 +114,7 @@ impl Directory {
             });
         }
         let text = io::read_to_string(&lock).map_err(|error| failed(&marker, error))?;
-        // An empty one was cut off by a kill.
+        // A kill may have left an empty file.
         let found = match text.is_empty() {
             true => None,
             false => Some(serde_json::from_str::<Marker>(&text)?.format),
@@ -141,13 +142,13 @@ impl Directory {
         Ok(Directory { disk, _lock: lock })
     }
 
-    /// Makes a new file for bytes; it goes away again unless an object comes to hold it.
+    /// Creates a new file for bytes; it is removed again unless an object takes it.
     pub(crate) fn create_bytes(&self, id: u64) -> io::Result<(File, Arc<ExtentFile>)> {
         let kept = ExtentFile::new(self.disk.clone(), id);
         Ok((self.disk.create(&kept.path())?, kept))
     }
 
-    /// Writes into a file of bytes.
+    /// Writes to a file of bytes.
     pub(crate) fn write_bytes(
         &self,
         file: &File,
@@ -158,25 +159,25 @@ impl Directory {
         self.disk.write(file, &kept.path(), bytes, offset)
     }
 
-    /// Ends the writing of a file of bytes.
+    /// Completes a file of bytes.
     pub(crate) fn finish_bytes(&self, file: &File, kept: &ExtentFile) -> io::Result<()> {
         let path = kept.path();
         self.disk.sync(file, &path)?;
         self.disk.sync_names(&path)
     }
 
-    /// Writes the sidecar of a new object: from here on it survives.
+    /// Writes the sidecar of a new object, which is persistent from then on.
     pub(crate) fn write_object(&self, bucket: u64, key: &str, object: &Object) -> io::Result<()> {
         let written = self.rewrite_object(bucket, key, object);
         match &written {
             Ok(()) => object.body.keep(),
-            // Refused to the client: it must not turn up after a restart.
+            // The client gets an error, so the object must not appear after a restart.
             Err(_) => drop(self.disk.remove(&self.sidecar_path(bucket, object.id))),
         }
         written
     }
 
-    /// Writes the sidecar of an object that has one: its facts have changed, its bytes have not.
+    /// Rewrites the sidecar of an object whose metadata has changed, but not its bytes.
     pub(crate) fn rewrite_object(&self, bucket: u64, key: &str, object: &Object) -> io::Result<()> {
         let sidecar = Sidecar {
             key: key.to_owned(),
@@ -191,7 +192,7 @@ impl Directory {
         self.write_json(&self.sidecar_path(bucket, object.id), &sidecar)
     }
 
-    /// Takes an object off the disk; its bytes go when their last reader is done.
+    /// Removes an object from the disk; its bytes are removed when their last reader has finished.
     pub(crate) fn forget_object(&self, bucket: u64, object: &Object) -> io::Result<()> {
         let path = self.sidecar_path(bucket, object.id);
         self.disk.remove(&path)?;
@@ -200,7 +201,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Writes an upload that has just begun.
+    /// Writes the record of a new upload.
     pub(crate) fn write_upload(
         &self,
         bucket: u64,
@@ -210,7 +211,7 @@ impl Directory {
         self.write_json(&self.upload_path(bucket, upload).join("upload.json"), facts)
     }
 
-    /// Writes a part of an upload, in the place of one with the same number.
+    /// Writes a part of an upload, replacing one with the same number.
     pub(crate) fn write_part(
         &self,
         bucket: u64,
@@ -231,10 +232,10 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes an upload off the disk; its parts' bytes go unless an object has them.
+    /// Removes an upload from the disk; its parts' bytes are removed unless an object uses them.
     pub(crate) fn forget_upload(&self, bucket: u64, upload: &Upload) -> io::Result<()> {
         let path = self.upload_path(bucket, upload.number);
-        // The record goes first: without it the rest is no upload.
+        // The record is removed first: without it, the rest is not an upload.
         let record = path.join("upload.json");
         self.disk.remove(&record)?;
         self.disk.sync_names(&record)?;
@@ -248,7 +249,7 @@ impl Directory {
     }
 
     pub(crate) fn forget_bucket(&self, id: u64) -> io::Result<()> {
-        // The record goes first: without it the rest is no bucket.
+        // The record is removed first: without it, the rest is not a bucket.
         let record = self.bucket_path(id).join("bucket.json");
         self.disk.remove(&record)?;
         self.disk.sync_names(&record)?;

@@ -1,7 +1,7 @@
-//! The few things that a data directory does to files: each is a point where a crash can come.
+//! File operations of a data directory: a crash can occur before and after each of them.
 //!
-//! With `is_synced`, what a function has done is on the disk when the next begins to rely on it:
-//! the bytes of a file before its name, and the name before what refers to it.
+//! With `is_synced`, the result of a function is on the disk before the next one relies on it: the
+//! bytes of a file before its name, and the name before anything that refers to it.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -15,11 +15,11 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Disk {
     root: PathBuf,
-    /// Flush to the disk before anything counts as written.
+    /// Whether to flush to the disk before anything counts as written.
     is_synced: bool,
-    /// Directories that this process knows to be there, their own names flushed.
+    /// Directories that this process knows to exist, with flushed names.
     settled: Mutex<HashSet<PathBuf>>,
-    /// Temporary files so far: no two have the same name.
+    /// Number of temporary files so far, so that each has a different name.
     temporaries: AtomicU64,
     #[cfg(test)]
     pub(crate) journal: Mutex<Journal>,
@@ -41,12 +41,12 @@ impl Disk {
         &self.root
     }
 
-    /// Returns the place of a file of bytes.
+    /// Returns the path of a file of bytes.
     pub(crate) fn bytes_path(&self, id: u64) -> PathBuf {
         self.root.join("data").join(format!("{:02x}/{id:016x}.bytes", id & 0xff))
     }
 
-    /// Makes a file, and the directories it lies in.
+    /// Creates a file, and the directories that contain it.
     pub(crate) fn create(&self, path: &Path) -> io::Result<File> {
         if let Some(parent) = path.parent() {
             self.settle(parent)?;
@@ -56,7 +56,7 @@ impl Disk {
         OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)
     }
 
-    /// Writes into a file that [`create`](Disk::create) has made at `path`.
+    /// Writes to a file that [`create`](Disk::create) has created at `path`.
     pub(crate) fn write(
         &self,
         file: &File,
@@ -83,7 +83,7 @@ impl Disk {
         file.sync_data()
     }
 
-    /// Flushes the names in the directory that `path` lies in.
+    /// Flushes the names in the directory that contains `path`.
     pub(crate) fn sync_names(&self, path: &Path) -> io::Result<()> {
         let Some(parent) = path.parent().filter(|_| self.is_synced) else { return Ok(()) };
         #[cfg(test)]
@@ -91,7 +91,7 @@ impl Disk {
         File::open(parent)?.sync_all()
     }
 
-    /// Flushes everything: what was found at a start may never have been.
+    /// Flushes everything, because files found at a start may never have been flushed.
     pub(crate) fn sync_all(&self) -> io::Result<()> {
         if !self.is_synced {
             return Ok(());
@@ -99,7 +99,7 @@ impl Disk {
         Ok(rustix::fs::syncfs(File::open(&self.root)?)?)
     }
 
-    /// Puts a file of these bytes at `path`: a crash leaves the old one or the new one.
+    /// Replaces the file at `path`; a crash leaves the old one or the new one.
     pub(crate) fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let number = self.temporaries.fetch_add(1, Ordering::Relaxed);
         let beside = path.with_extension(format!("{number}.new"));
@@ -112,14 +112,14 @@ impl Disk {
             fs::rename(&beside, path)
         };
         if let Err(error) = write() {
-            // One that stays behind is swept at the next start.
+            // If it remains, the next start sweeps it.
             let _ = self.remove(&beside);
             return Err(error);
         }
         self.sync_names(path)
     }
 
-    /// Gives what lies at `path` a name of its own beside it, and returns that.
+    /// Renames the file at `path` to a new name beside it, and returns that name.
     pub(crate) fn move_aside(&self, path: &Path) -> io::Result<PathBuf> {
         let beside = |number: u32| path.with_extension(format!("{number}.aside"));
         let free = (0..).map(beside).find(|name| fs::symlink_metadata(name).is_err());
@@ -131,7 +131,7 @@ impl Disk {
         Ok(aside)
     }
 
-    /// Removes a file; one that is gone already is no error.
+    /// Removes a file; it is not an error if the file does not exist.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         #[cfg(test)]
         self.step(|| Operation::Remove(path.to_owned()))?;
@@ -141,7 +141,7 @@ impl Disk {
         }
     }
 
-    /// Removes a directory and all that is in it.
+    /// Removes a directory with its content.
     pub(crate) fn remove_tree(&self, path: &Path) -> io::Result<()> {
         #[cfg(test)]
         self.step(|| Operation::RemoveTree(path.to_owned()))?;
@@ -153,8 +153,8 @@ impl Disk {
         }
     }
 
-    /// Makes a directory where it is missing. Its name is flushed when this returns, whichever
-    /// thread has made it.
+    /// Creates a directory if it is missing. Its name is flushed when this returns, whichever
+    /// thread has created it.
     pub(crate) fn settle(&self, directory: &Path) -> io::Result<()> {
         let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
         self.settle_into(directory, &mut settled)
@@ -178,17 +178,17 @@ impl Disk {
     }
 }
 
-/// What a test sees of the files: every step, and whether the process counts as killed.
+/// What a test observes of the files: every step, and whether the process counts as killed.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     pub(crate) steps: Vec<Operation>,
     pub(crate) is_recording: bool,
-    /// Steps that still succeed; as if the process had been killed after the last of them.
+    /// Number of steps that still succeed, as if the process were killed after the last one.
     pub(crate) steps_left: Option<u64>,
 }
 
-/// One step.
+/// A step.
 #[cfg(test)]
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
@@ -204,7 +204,7 @@ pub(crate) enum Operation {
     Rename(PathBuf, PathBuf),
     Remove(PathBuf),
     RemoveTree(PathBuf),
-    /// No step: from here on a client relies on the answer.
+    /// Not a file operation: from here on, a client relies on the answer.
     Acknowledged(usize),
 }
 

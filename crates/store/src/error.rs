@@ -1,4 +1,4 @@
-//! What can go wrong when a store or a null server starts, and what a request can be refused for.
+//! Errors of starting a store or a null server, and reasons to refuse a request.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,21 +12,21 @@ pub enum StoreError {
     /// The configuration is well formed but cannot be used.
     #[error("configuration of the store refused: {key}: {problem}\nhint: {hint}")]
     Config {
-        /// The key at fault.
+        /// Name of the invalid key.
         key: &'static str,
         /// What is wrong with it.
         problem: String,
-        /// What to do.
+        /// What the user can do.
         hint: &'static str,
     },
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error(
         "cannot listen on {address}: {source}\nhint: another process may hold the port; port 0 takes a free one"
     )]
     Listen {
-        /// Address and port that were asked for.
+        /// Requested address and port.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The data directory cannot be used.
@@ -36,20 +36,20 @@ pub enum StoreError {
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
-        /// What to do.
+        /// What the user can do.
         hint: &'static str,
     },
-    /// The system refused something a server needs.
+    /// The system refused something that a server needs.
     #[error("cannot {action}: {source}")]
     System {
         /// What was tried.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Why the storage refused an operation; each front turns it into its own protocol's answer.
+/// Why the storage refused an operation; each API converts it to its own answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the bucket does not exist")]
@@ -97,7 +97,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Returns whether the store has no room left, in memory or on the disk.
+    /// Returns whether the store is full, in memory or on the disk.
     pub(crate) fn is_full(&self) -> bool {
         match self {
             Refusal::Full { .. } => true,

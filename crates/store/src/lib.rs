@@ -1,12 +1,12 @@
 //! The embedded object store: S3 and Swift over one account, in memory or in a directory.
 //!
-//! It is the target of the demo and of tests: small, quick to start, honest about being full,
-//! and able to misbehave on request ([`FaultConfig`]) so that what measures stores can itself be
-//! tested. A bucket of S3 is a container of Swift; what is written by one API is read by the
-//! other. [`NullServer`] beside it stores nothing at all and answers as fast as the system lets
-//! it: the ceiling against which a load generator measures itself.
+//! It is the target of the demo and of tests: small, quick to start, with clear errors when it is
+//! full, and with faults on request ([`FaultConfig`]), so that programs that measure stores can
+//! themselves be tested. A bucket of S3 is a container of Swift; objects written by one API can be
+//! read by the other. [`NullServer`] stores nothing and answers as fast as the system allows: a
+//! load generator measures its own ceiling against it.
 //!
-//! It is no storage system: one process, no replication, no TLS.
+//! It is not a storage system: one process, no replication, no TLS.
 
 mod account;
 mod budget;

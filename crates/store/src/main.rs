@@ -82,11 +82,11 @@ fn start(json: &str) -> Result<Store, StoreError> {
     Store::start(StoreConfig::parse(json)?)
 }
 
-/// Lifts the soft limit of open files to the hard one: each connection needs a descriptor.
+/// Raises the soft limit of open files to the hard limit: each connection needs a descriptor.
 fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Where this is refused the old limit stays, which is an ordinary state of affairs.
+    // If this fails, the old limit stays, which is acceptable.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
@@ -97,6 +97,6 @@ fn announce(line: &str) -> io::Result<()> {
 }
 
 fn eprint(text: &str) {
-    // Without a standard error it cannot be reported.
+    // Without a standard error, it cannot be reported.
     let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! The server: threads that accept connections, and what happens to each request on them.
+//! The server: threads that accept connections, and the processing of requests.
 
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
 use std::sync::Arc;
@@ -30,9 +30,9 @@ use crate::faults::{Gate, Lie, Lies, Pacer, Verdict};
 use crate::s3;
 use crate::swift::Swift;
 
-/// The longest head of a request: Swift's metadata at their most take half of it.
+/// Maximum length of a request head; the largest metadata of Swift takes half of it.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// The most that a connection has read and not given on.
+/// Maximum number of bytes that a connection buffers.
 const READ_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
 
 /// A running store; it stops when it is dropped.
@@ -44,22 +44,22 @@ pub struct Store {
     service: Arc<Service>,
 }
 
-/// What a store has done so far.
+/// Counters of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreCounters {
-    /// Requests that came in, those refused included.
+    /// Received requests, including refused ones.
     pub requests: u64,
-    /// Connections that were accepted.
+    /// Accepted connections.
     pub connections: u64,
-    /// Connections that are open now.
+    /// Open connections.
     pub connections_open: u64,
-    /// Bytes held in memory now.
+    /// Bytes in memory.
     pub memory_bytes: u64,
     /// Objects, parts, uploads and buckets that were found damaged at the start.
     pub damaged: u64,
 }
 
-/// What all threads of a store share.
+/// State that all threads of a store share.
 pub(crate) struct Service {
     account: Arc<Account>,
     s3: S3Service,
@@ -67,11 +67,11 @@ pub(crate) struct Service {
     gate: Option<Gate>,
     pacer: Option<Arc<Pacer>>,
     head_time_max: Duration,
-    /// What the data directory holds that cannot be served, a line for each.
+    /// Damaged items in the data directory that cannot be served, one per line.
     damage: Vec<String>,
     requests: AtomicU64,
     connections: AtomicU64,
-    /// Open connections of each thread.
+    /// Number of open connections of each thread.
     open: Vec<AtomicUsize>,
 }
 
@@ -82,7 +82,7 @@ impl std::fmt::Debug for Service {
 }
 
 impl Store {
-    /// Starts a store on threads of its own; it listens when this returns.
+    /// Starts a store on its own threads; it is listening when this returns.
     pub fn start(config: StoreConfig) -> Result<Store, StoreError> {
         let threads = config.threads.unwrap_or_else(|| {
             std::thread::available_parallelism().map_or(1, |threads| threads.get())
@@ -133,7 +133,7 @@ impl Store {
         self.address
     }
 
-    /// Returns what the store has done so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> StoreCounters {
         let service = &self.service;
         let open: usize = service.open.iter().map(|open| open.load(Ordering::Relaxed)).sum();
@@ -146,23 +146,23 @@ impl Store {
         }
     }
 
-    /// Returns what the data directory holds that cannot be served, a line for each. It is left as
-    /// it is, and everything else is served.
+    /// Returns the damaged items in the data directory, one per line. They are left unchanged, and
+    /// everything else is served.
     pub fn damage(&self) -> &[String] {
         &self.service.damage
     }
 
-    /// Returns the lies told so far, oldest first: the truth for a detector's test.
+    /// Returns the lies so far, oldest first: the expected result for a detector.
     pub fn lies(&self) -> Vec<Lie> {
         self.service.account.lies.as_ref().map(Lies::told).unwrap_or_default()
     }
 
     /// Stops the store: closes its connections and waits for its threads.
     pub fn stop(&mut self) {
-        // Without a receiver every thread has ended already.
+        // Without a receiver, every thread has ended already.
         let _ = self.stop.send(true);
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so; the others still have to be waited for.
+            // A panic of a thread was reported; the others must still be joined.
             let _ = thread.join();
         }
     }
@@ -174,7 +174,7 @@ impl Drop for Store {
     }
 }
 
-/// Opens what the store keeps; returns beside it what is damaged.
+/// Opens the account; also returns the damage.
 fn open_account(config: &StoreConfig) -> Result<(Account, Vec<String>), StoreError> {
     let budget = Budget::new(config.memory_bytes_max);
     let lies = Lies::new(&config.faults.lies, config.faults.seed)?;
@@ -201,9 +201,9 @@ fn listen(bind: &str, port: u16) -> Result<StdListener, StoreError> {
     Ok(listener)
 }
 
-/// Makes the runtime of a thread, which reads the environment: in the thread that starts the store,
-/// since the process may change its environment as soon as that goes on, and one that is read
-/// meanwhile ends the process.
+/// Creates the runtime of a thread, which reads the environment. This must happen in the thread
+/// that starts the store: the process may change its environment as soon as that thread continues,
+/// and reading it at the same time would crash the process.
 fn runtime() -> Result<Runtime, StoreError> {
     let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
     made.map_err(|source| StoreError::System { action: "make a runtime of the store", source })
@@ -235,7 +235,7 @@ fn accept(
                         return;
                     }
                 }
-                // Out of descriptors: connections wait in the backlog until some are closed.
+                // No descriptor is left: connections wait in the backlog until others are closed.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
@@ -260,7 +260,7 @@ fn serve(
             let service = service.clone();
             tokio::spawn(async move {
                 let _open = Open { service: &service, thread };
-                // A connection that fails concerns its client, who sees it.
+                // An error of a connection concerns its client only, which sees it.
                 let _ = serve_connection(&service, stream).await;
             });
         }
@@ -268,7 +268,7 @@ fn serve(
     runtime.shutdown_timeout(Duration::from_secs(1));
 }
 
-/// An open connection in the count of its thread, whichever way it ends.
+/// Counts an open connection of a thread until it is dropped.
 struct Open<'s> {
     service: &'s Service,
     thread: usize,
@@ -296,13 +296,13 @@ async fn serve_connection(
     Ok(served.await?)
 }
 
-/// The connection is to be closed without an answer.
+/// Closes the connection without an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("connection closed on request")]
 struct Reset;
 
 impl Service {
-    /// Makes what `threads` threads of a store share.
+    /// Creates the state that `threads` threads of a store share.
     pub(crate) fn new(config: &StoreConfig, threads: usize) -> Result<Service, StoreError> {
         config.check()?;
         let credentials = config.resolve_credentials()?;
@@ -322,7 +322,7 @@ impl Service {
         })
     }
 
-    /// Returns the bytes that are held in memory.
+    /// Returns the number of bytes in memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.account.storage.budget.bytes()
     }
@@ -360,7 +360,8 @@ impl Service {
         if !waits_for_continue {
             body.drain().await;
         }
-        // What is unread makes the connection useless; the client has to know before it goes on.
+        // Unread data makes the connection unusable, so the client must know before it sends
+        // another request.
         if !body.is_end_stream() {
             reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -379,7 +380,7 @@ impl Service {
             s3::mend(reply.headers_mut(), document, &request_id);
         }
         if api == Api::S3 && reply.status() == StatusCode::NOT_MODIFIED {
-            // A cache would take it for the object's.
+            // A cache would take it for the object's type.
             reply.headers_mut().remove(header::CONTENT_TYPE);
         }
         *reply.body_mut() = body;

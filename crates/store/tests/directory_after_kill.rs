@@ -1,4 +1,4 @@
-//! A data directory is whole again after a store was killed in the middle of its work.
+//! A data directory is consistent after a store was killed while it was working.
 
 mod http;
 
@@ -83,7 +83,7 @@ fn an_overwrite_that_was_cut_off_leaves_the_new_object_alone() {
         }
         assert_eq!(ask(&store, "PUT", "c/o", b"newer").status(), 201);
     }
-    // As if the kill had come after the new object was there and before the old one was gone.
+    // As if the kill had come after the new object was written and before the old one was removed.
     for part in ["data", "buckets"] {
         for path in aside.files(part) {
             copy(&path, &folder.0.join(path.strip_prefix(&aside.0).unwrap()));
@@ -115,7 +115,7 @@ fn bytes_and_sidecars_that_were_never_finished_are_swept() {
     let store = Store::start(folder.config()).unwrap();
     assert_eq!(ask(&store, "GET", "c/o", b"").body, b"whole");
     assert_eq!((folder.sidecars().len(), folder.files("data").len()), (1, 1));
-    // Names of what was swept must not be given to new objects while their files may linger.
+    // Names of swept items must not be assigned to new objects while their files may still exist.
     assert_eq!(ask(&store, "PUT", "c/p", b"next").status(), 201);
     assert!(!folder.0.join("data/ff/00000000000000ff.bytes").exists());
 }
@@ -155,7 +155,7 @@ fn what_is_damaged_is_reported_and_set_apart_while_the_rest_is_served() {
             fs::write(&path, b"{\"key\": \"unr").unwrap();
         }
     }
-    // At every start again, and nothing of it is swept: it may be restored by hand.
+    // Reported at every start, and never swept, because it may be restored by hand.
     for _ in 0..2 {
         let store = Store::start(folder.config()).unwrap();
         let damage = store.damage().join("\n");
@@ -224,7 +224,7 @@ fn what_lies_where_the_store_needs_a_directory_is_moved_aside_and_reported_once(
     let bucket = folder.sidecars()[0].ancestors().nth(2).unwrap().to_owned();
     let (data, buckets) = (folder.0.join("data"), folder.0.join("buckets"));
     let blocking = [data.join("7f"), bucket.join("7f"), bucket.join("uploads")];
-    // Of these the store gives its own things other numbers.
+    // The store uses other numbers than these for its own items.
     let numbers = [
         buckets.join("0000000000000008"),
         data.join("09/0000000000000009.bytes/notes"),

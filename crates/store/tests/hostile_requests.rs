@@ -1,4 +1,4 @@
-//! Requests that are meant to do harm, or do it by chance.
+//! Requests that are harmful, deliberately or by accident.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,11 +12,11 @@ fn start() -> Store {
     start_with(StoreConfig::default())
 }
 
-/// Sends the beginning of a head, and no end.
+/// Sends the beginning of a head without its end.
 fn half_a_head(store: &Store, bytes: usize) -> TcpStream {
     let mut stream = TcpStream::connect(store.address()).unwrap();
     let half = [b"GET / HTTP/1.1\r\nhost: a\r\nx-long: ", vec![b'a'; bytes].as_slice()].concat();
-    // The store may have closed it meanwhile.
+    // The store may have closed the connection meanwhile.
     let _ = stream.write_all(&half);
     stream
 }
@@ -66,7 +66,7 @@ fn a_head_without_end_is_cut_off_before_it_takes_much_memory() {
     let store = start();
     let mut stream = TcpStream::connect(store.address()).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nx-long: ").unwrap();
-    // The store answers and closes: it takes no more, however much would come.
+    // The store answers and closes: it reads no more, however much is sent.
     let mut sent = 0;
     while sent < 64 << 20 && stream.write_all(&[b'a'; 16 << 10]).is_ok() {
         sent += 16 << 10;
@@ -78,13 +78,13 @@ fn a_head_without_end_is_cut_off_before_it_takes_much_memory() {
 fn half_a_head_is_waited_for_no_longer_than_the_store_was_told() {
     let store = start_with(StoreConfig { head_seconds: 1, ..StoreConfig::default() });
     let mut stream = half_a_head(&store, 100);
-    // Much less than it would wait without being told.
+    // Much shorter than the default timeout of the store.
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
 }
 
-/// Starts a store of one thread that knows a key.
+/// Starts a store with one thread and a key.
 fn start_with(config: StoreConfig) -> Store {
     Store::start(StoreConfig {
         access_key: Some("key".to_owned()),
@@ -95,7 +95,7 @@ fn start_with(config: StoreConfig) -> Store {
     .unwrap()
 }
 
-/// Signs a request; `unsigned` header lines are added behind the signature.
+/// Signs a request; `unsigned` header lines are added after signing.
 fn signed_head(store: &Store, method: Method, path: &str, query: &str, unsigned: &str) -> Vec<u8> {
     let credentials = Credentials {
         access_key: "key".to_owned(),

@@ -1,4 +1,4 @@
-//! The null server's payload is that of the trial, page by page.
+//! The null server returns the payload of the trial, page by page.
 
 mod http;
 

@@ -1,7 +1,7 @@
-//! What is done to objects: put, change, delete, each in its turn.
+//! Changes of objects: put, change, delete; one at a time for each object.
 //!
-//! A change counts when it is on the disk, and is seen when it is in the index: first the one, then
-//! the other, so that no client sees what a crash takes back. Both happen in the object's turn.
+//! A change is first written to the disk and then to the index, so that no client sees a change
+//! that a crash could revert. Both happen while the object is locked for the change.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::stored::index::{Precondition, Versioning};
 use crate::stored::object::{About, Draft, Form, Object, check_version_id};
 
 impl Account {
-    /// Writes an object: it is there, whole, when this returns.
+    /// Writes an object, which is complete when this returns.
     pub(crate) async fn put(
         self: &Arc<Account>,
         bucket: &Arc<Bucket>,
@@ -27,7 +27,7 @@ impl Account {
         self.carry_out(move |account| account.put_now(&bucket, &key, draft, &precondition)).await
     }
 
-    /// Writes an object, unless the lie that is due says otherwise.
+    /// Writes an object, or executes the lie that is due.
     pub(crate) fn put_now(
         &self,
         bucket: &Bucket,
@@ -48,7 +48,7 @@ impl Account {
         })
     }
 
-    /// Refuses a request whose condition does not hold, unless the lie that is due says otherwise.
+    /// Refuses a request whose condition does not hold, unless a lie is due.
     pub(crate) fn unless_lied(
         &self,
         bucket: &Bucket,
@@ -66,8 +66,8 @@ impl Account {
         }
     }
 
-    /// Refuses a write whose condition does not hold before its body is taken in, so that a refusal
-    /// is cheap.
+    /// Refuses a write whose condition does not hold before its body is received, so that the
+    /// refusal is cheap.
     pub(crate) fn refuse_early(
         &self,
         bucket: &Bucket,
@@ -80,7 +80,7 @@ impl Account {
         precondition.check(bucket.index().current(key).map(|object| &**object))
     }
 
-    /// Gives a draft its place in the order of writes and its share of the budget.
+    /// Assigns a draft its number in the order of writes, and its share of the budget.
     fn number(&self, bucket: &Bucket, key: &str, draft: Draft) -> Result<Object, Refusal> {
         let record = self.storage.budget.reserve(draft.about.record_bytes(key))?;
         Ok(Object {
@@ -104,13 +104,13 @@ impl Account {
         let _turn = self.turn(bucket.id, key);
         let before = bucket.index().current(key).cloned();
         check(before.as_deref())?;
-        // Numbered in its turn: the order of numbers is the order in which writes count.
+        // Numbered under the lock: the order of numbers is the order of writes.
         let object = Arc::new(self.number(bucket, key, draft)?);
         let directory = self.storage.directory.as_deref();
         if let Some(directory) = directory
             && let Err(error) = directory.write_object(bucket.id, key, &object)
         {
-            // The bucket may have gone, and its directories with it.
+            // The bucket may have been deleted, with its directories.
             drop(bucket.open_index()?);
             return Err(error.into());
         }
@@ -132,7 +132,7 @@ impl Account {
                 self.remove_in_turn(bucket, key, before.id)?;
             }
         }
-        // In the same turn, so that no delete is acknowledged while an older sidecar is there.
+        // Under the same lock, so that no delete is acknowledged while an older sidecar exists.
         if let Some(directory) = directory {
             for old in &replaced {
                 directory.forget_object(bucket.id, old)?;
@@ -141,8 +141,8 @@ impl Account {
         Ok(object)
     }
 
-    /// Changes what is known about an object, or the version that is named, without touching its
-    /// bytes. Its time of change stays unless `modified_us` is given.
+    /// Changes the metadata of an object, or of the given version, without touching its bytes. Its
+    /// time of change is kept unless `modified_us` is given.
     pub(crate) async fn change_object(
         self: &Arc<Account>,
         bucket: &Arc<Bucket>,
@@ -155,7 +155,7 @@ impl Account {
         let version_id = version_id.map(str::to_owned);
         self.carry_out(move |account| {
             let _turn = account.turn(bucket.id, &key);
-            // Looked up in its turn: one that is put over meanwhile is there all the time.
+            // Looked up under the lock: an object that is overwritten meanwhile exists at any time.
             let old = account.find(&bucket, &key, version_id.as_deref())?;
             let mut about = old.about.clone();
             change(&mut about);
@@ -177,8 +177,8 @@ impl Account {
         .await
     }
 
-    /// Deletes an object, or one version of it, if `check` allows it: it is asked in the object's
-    /// turn, about what is to be deleted.
+    /// Deletes an object, or one version of it, if `check` allows it. `check` is called under the
+    /// object's lock, with the version to be deleted.
     pub(crate) async fn delete(
         self: &Arc<Account>,
         bucket: &Arc<Bucket>,
@@ -233,7 +233,8 @@ impl Account {
         }
     }
 
-    /// Removes a version: from the disk first, so that no client sees a delete that a crash undoes.
+    /// Removes a version, from the disk first, so that no client sees a delete that a crash could
+    /// revert.
     fn remove_in_turn(
         &self,
         bucket: &Bucket,
@@ -261,7 +262,7 @@ impl Account {
         Ok(Deleted { existed, version_id: Some(marker.version_id()), is_marker: true })
     }
 
-    /// Brings a deleted object back after a while: the lie "resurrect".
+    /// Restores a deleted object after a while: the lie "resurrect".
     fn resurrect(
         self: &Arc<Account>,
         bucket: &Arc<Bucket>,
@@ -280,7 +281,7 @@ impl Account {
                     None => Ok(()),
                 })
             });
-            // A lie that cannot be told is none.
+            // A lie that fails has no effect.
             let _ = brought.await;
         });
     }

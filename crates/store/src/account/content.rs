@@ -1,4 +1,4 @@
-//! The bytes that a reader of an object gets: its own, or those of its segments.
+//! The bytes that a reader of an object gets: the object's own, or those of its segments.
 
 use crate::account::Account;
 use crate::error::Refusal;

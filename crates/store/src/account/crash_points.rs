@@ -1,10 +1,9 @@
-//! Every point at which a crash can come while a data directory is written.
+//! Every point at which a crash can occur while a data directory is written.
 //!
-//! One history is recorded step by step. For each beginning of it the files are made as a crash
-//! could leave them: with all steps done (a kill), and (a loss of power) with only those that
-//! were flushed, with each of the others lost or kept alone, and with half of what was written.
-//! A store that starts on them has every write that was acknowledged, and of the one that was
-//! under way all or nothing.
+//! One history is recorded step by step. For each of its prefixes, the files are created as a crash
+//! could leave them: with all steps done (a kill), and (a loss of power) with only those that were
+//! flushed, with each of the others lost or kept alone, and with half of a write. A store that
+//! starts on them must have every acknowledged write, and all or nothing of the write in progress.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -28,7 +27,7 @@ use crate::stored::upload::{Part, Upload, UploadFacts};
 /// ones are removals of bytes that no sidecar names.
 const OPEN_STEPS: usize = 6;
 
-/// A directory that goes away with the test.
+/// A directory that is removed with the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -46,7 +45,7 @@ impl Drop for Folder {
     }
 }
 
-/// Starts an account on a directory; returns what is damaged beside it.
+/// Starts an account on a directory; also returns the damage.
 pub(crate) fn open(root: &Path, is_synced: bool) -> (Arc<Account>, Vec<String>) {
     let directory = Directory::open(root, is_synced).unwrap();
     let mut found = directory.load().unwrap();
@@ -57,7 +56,7 @@ pub(crate) fn open(root: &Path, is_synced: bool) -> (Arc<Account>, Vec<String>) 
     (Arc::new(account), damage)
 }
 
-/// What clients see: buckets, versions and open uploads, by name.
+/// State visible to clients: buckets, versions and open uploads, by name.
 type State = BTreeMap<String, String>;
 
 async fn observe(account: &Account) -> State {
@@ -146,7 +145,7 @@ async fn complete(account: &Arc<Account>, upload: &Arc<Upload>, numbers: &[i32])
     account.complete_upload(&bucket, upload, draft, &Precondition::default()).await.unwrap();
 }
 
-/// Plays a history; returns its steps and what clients saw after each acknowledgement.
+/// Runs a history; returns its steps and the state visible to clients after each acknowledgement.
 fn play(root: &Path, is_synced: bool) -> (Vec<Operation>, Vec<State>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -201,7 +200,7 @@ fn play(root: &Path, is_synced: bool) -> (Vec<Operation>, Vec<State>) {
     })
 }
 
-/// What lies at a path.
+/// Content of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Node {
     Directory,
@@ -210,10 +209,10 @@ enum Node {
 
 type Image = BTreeMap<PathBuf, Node>;
 
-/// Which steps a crash has left on the disk.
+/// The steps that a crash has left on the disk.
 struct Crash<'s> {
     steps: &'s [Operation],
-    /// The file that a step is about, by the step that made it.
+    /// For each step, its file, as the index of the step that created it.
     files: Vec<Option<usize>>,
     is_flushed: Vec<bool>,
 }
@@ -254,7 +253,7 @@ impl Crash<'_> {
         Crash { steps, files, is_flushed }
     }
 
-    /// Makes the files of a crash after which the steps of `is_kept` are on the disk.
+    /// Returns the files after a crash with the steps of `is_kept` on the disk.
     fn image(&self, root: &Path, is_kept: impl Fn(usize) -> bool, is_torn: bool) -> Image {
         let mut names: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
         for part in ["data", "buckets"] {
@@ -284,7 +283,7 @@ impl Crash<'_> {
             }
         }
         let mut image = Image::new();
-        // In order, so that a directory comes before what lies in it.
+        // In order, so that a directory comes before its content.
         for (path, file) in names {
             let parent = path.parent().unwrap();
             if parent != root && image.get(parent) != Some(&Node::Directory) {
@@ -299,7 +298,7 @@ impl Crash<'_> {
         image
     }
 
-    /// Returns every state of the files that the crash can leave, as far as they are tried.
+    /// Returns the tested states of the files that the crash can leave.
     fn images(&self, root: &Path, loses_power: bool) -> BTreeSet<Image> {
         let all = |_: usize| true;
         let mut images = BTreeSet::from([self.image(root, all, false)]);
@@ -343,7 +342,7 @@ fn materialize(image: &Image, played: &Path, root: &Path) {
     }
 }
 
-/// Tries every point of a history; returns how many states of the files it has started on.
+/// Tests every point of a history; returns the number of states of the files.
 fn try_every_point(name: &str, is_synced: bool) -> usize {
     let played = Folder::new(&format!("{name}-played"));
     let crashed = Folder::new(&format!("{name}-crashed"));
@@ -363,7 +362,7 @@ fn try_every_point(name: &str, is_synced: bool) -> usize {
             }
             tried += 1;
             materialize(&image, &played.0, &crashed.0);
-            // What was found stays found: the second start is as the first.
+            // The second start must find the same as the first.
             for start in 0..2 {
                 let (account, damage) = open(&crashed.0, false);
                 assert!(damage.is_empty(), "step {end}, start {start}: {damage:?}");

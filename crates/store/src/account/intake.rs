@@ -1,4 +1,4 @@
-//! Taking a request's body in: into pages or a file, digested on the way.
+//! Receives a request's body into pages or a file, and computes its digests.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -19,10 +19,10 @@ use crate::hex::hex;
 use crate::stored::body::{Body, Extent, ExtentFile, PAGE_BYTES, Source};
 use crate::stored::object::Checksums;
 
-/// The first page of a body whose length is not known.
+/// First page of a body of unknown length.
 const FIRST_PAGE_BYTES: usize = 16 << 10;
 
-/// A body that was taken in.
+/// A received body.
 pub(crate) struct Taken {
     pub(crate) body: Body,
     pub(crate) md5: [u8; 16],
@@ -36,7 +36,7 @@ impl Taken {
     }
 }
 
-/// Takes a body in. `length` is what the client declared; more or less than that is refused.
+/// Receives a body. `length` is the length that the client declared; any other length is refused.
 pub(crate) async fn take_in<E: Display>(
     storage: &Storage,
     mut stream: impl Stream<Item = Result<Bytes, E>> + Unpin,
@@ -67,16 +67,16 @@ pub(crate) async fn take_in<E: Display>(
     Ok(Taken { body, md5: md5.finalize().into(), checksums: hasher.finalize().into() })
 }
 
-/// Tells a body that is not what its signature says from one that broke off.
+/// Distinguishes a body that does not match its signature from one that broke off.
 fn broken(problem: &str) -> Refusal {
-    // The signed stream of the S3 front keeps its error's type to itself.
+    // The signed stream of the S3 front does not export the type of its error.
     match problem.contains("Sha256Mismatch") {
         true => Refusal::NotAsSigned,
         false => Refusal::Body(problem.to_owned()),
     }
 }
 
-/// Takes bytes in that are at hand.
+/// Receives bytes that are in memory.
 #[cfg(test)]
 pub(crate) async fn take_in_bytes(storage: &Storage, bytes: Bytes) -> Result<Taken, Refusal> {
     let length = bytes.len() as u64;
@@ -99,10 +99,10 @@ impl Stream for Once {
     }
 }
 
-/// Collects bytes into pages; with a data directory, full pages go to a file.
+/// Collects bytes into pages; with a data directory, full pages are written to a file.
 struct Writer<'s> {
     storage: &'s Storage,
-    /// Bytes still to come, where the client declared them.
+    /// Number of missing bytes, if the client declared the length.
     expected: Option<u64>,
     page: Vec<u8>,
     reservation: Option<Reservation>,
@@ -139,7 +139,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Starts a page of the size that is needed, or lets one of unknown need grow.
+    /// Allocates a page of the required size, or lets one of unknown size grow.
     async fn make_room(&mut self) -> Result<(), Refusal> {
         let grows = self.expected.is_none() && self.page.len() < PAGE_BYTES;
         if !self.page.is_empty() && !grows {
@@ -160,7 +160,7 @@ impl<'s> Writer<'s> {
         let Some(mut reservation) = self.reservation.take() else { return Ok(()) };
         let length = page.len() as u64;
         let Some(directory) = &self.storage.directory else {
-            // Bytes of exactly their capacity become shared without another allocation.
+            // A buffer without spare capacity becomes shared without another allocation.
             page.shrink_to_fit();
             reservation.shrink(length);
             let source = Source::Memory(reservation.of(page));
@@ -197,7 +197,7 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Runs work on files away from the threads that serve.
+/// Runs file operations away from the serving threads.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

@@ -1,10 +1,10 @@
-//! Histories of clients at work at once, over restarts and kills: each key is one register.
+//! Histories of concurrent clients, over restarts and kills: each key is a register.
 //!
-//! Clients put, put under conditions, read, delete, tag, copy and complete uploads; some go away
-//! in the middle of a request; the store is stopped or killed in between and starts again. What
-//! they were told is then checked as Wing and Gong do it, with Lowe's memory of states seen: is
-//! there an order of the operations, each between its call and its answer, that a register could
-//! have carried out? What was under way at a kill happened before it or never.
+//! Clients put, put conditionally, read, delete, tag, copy and complete uploads; some disappear in
+//! the middle of a request. The store is stopped or killed in between and starts again. The answers
+//! are then checked with the algorithm of Wing and Gong and the memoization of Lowe: is there an
+//! order of the operations, each between its call and its answer, that a register could have
+//! executed? An operation in progress at a kill happened before the kill or never.
 
 mod checker;
 
@@ -24,7 +24,7 @@ use crate::stored::index::{EtagRule, Precondition};
 use crate::stored::object::{About, Checksums, Draft, Object};
 use crate::stored::upload::{Part, Upload, UploadFacts};
 
-/// Draws of a seed, one after the other.
+/// Random numbers from a seed.
 struct Chance {
     seed: u64,
     drawn: u64,
@@ -47,19 +47,19 @@ impl Chance {
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-/// What the clients of one history share.
+/// State that the clients of one history share.
 #[derive(Default)]
 struct Scene {
     clock: AtomicU64,
-    /// Numbers of writes: no two write the same.
+    /// Number of writes: each write has a different number.
     writes: AtomicU32,
     tags: AtomicU32,
     calls: Mutex<BTreeMap<&'static str, Vec<Call>>>,
-    /// Uploads under way, with their key and the number of the write.
+    /// Uploads in progress, with their key and the number of the write.
     uploads: Mutex<Vec<(&'static str, u32, String)>>,
 }
 
-/// The bytes of a write: of a length of its own, so that a mixture of two is neither.
+/// The content of a write. Lengths differ, so that a mixture of two writes equals neither.
 fn text(write: u32) -> String {
     format!("{write} ").repeat(1 + write as usize % 50)
 }
@@ -74,13 +74,13 @@ impl Scene {
     }
 
     fn note(&self, key: &'static str, action: Action, called: u64, is_open: bool) {
-        // One without an answer is closed when the store has ended.
+        // A call without an answer is closed when the store has ended.
         let answered = if is_open { u64::MAX } else { self.now() };
         let call = Call { action, called, answered, is_open };
         self.calls.lock().unwrap().entry(key).or_default().push(call);
     }
 
-    /// Ends a store: what has had no answer by now has happened before it or never.
+    /// Ends a store: calls that have no answer by now were executed before or never.
     fn end_of_store(&self) {
         let now = self.now();
         for call in self.calls.lock().unwrap().values_mut().flatten() {
@@ -89,7 +89,8 @@ impl Scene {
     }
 }
 
-/// The entity tag names the write, and the write whose bytes it has: those of a copy are older.
+/// The entity tag names the write, and the write whose bytes it has, which for a copy is an older
+/// one.
 fn etag(write: u32, bytes_of: u32) -> Box<str> {
     format!("{write}:{bytes_of}").into()
 }
@@ -113,7 +114,7 @@ async fn written(account: &Arc<Account>, write: u32) -> Option<Draft> {
     Some(Draft { etag: etag(write, write), body: taken.body, about: About::default() })
 }
 
-/// Waits for an answer, unless the client goes away first.
+/// Waits for an answer, unless the client disappears first.
 async fn answer<T>(
     leaves: bool,
     work: impl Future<Output = Result<T, Refusal>>,
@@ -129,7 +130,7 @@ async fn answer<T>(
     tokio::select! {
         biased;
         done = work => match done {
-            // The store was killed: no request was answered.
+            // The store was killed and did not answer.
             Err(Refusal::Io(_)) => None,
             done => Some(done),
         },
@@ -137,7 +138,7 @@ async fn answer<T>(
     }
 }
 
-/// A client: a few operations, one after the other; it ends with the store.
+/// A client: executes some operations in sequence, and ends with the store.
 async fn client(account: Arc<Account>, scene: Arc<Scene>, mut chance: Chance, count: usize) {
     let bucket = account.bucket("bucket").unwrap();
     for _ in 0..count {
@@ -182,7 +183,7 @@ async fn client(account: Arc<Account>, scene: Arc<Scene>, mut chance: Chance, co
     }
 }
 
-/// Puts where nothing is, or over what is there.
+/// Puts conditionally: if nothing exists, or over the current object.
 async fn put_if(
     account: &Arc<Account>,
     scene: &Scene,
@@ -211,7 +212,7 @@ async fn put_if(
     scene.note(key, action, called, done.is_none());
 }
 
-/// Reads here and writes there.
+/// Copies from one key to another.
 async fn copy(
     account: &Arc<Account>,
     scene: &Scene,
@@ -232,7 +233,7 @@ async fn copy(
     scene.note(to, Action::Write(write), called, done.is_none());
 }
 
-/// Begins an upload, or completes one under way: perhaps at once with another client.
+/// Begins an upload, or completes one in progress, possibly concurrently with another client.
 async fn multipart(
     account: &Arc<Account>,
     scene: &Scene,
@@ -261,14 +262,14 @@ async fn multipart(
     let named = [(1, crate::hex::hex(&[0; 16]))];
     let joined = upload.join(&named).unwrap();
     let about = About::default();
-    // One that was killed between the object and the end of its upload may be tried again: that is
-    // another write of the same bytes.
+    // A completion that was killed between writing the object and ending the upload may be
+    // repeated, which is another write of the same bytes.
     let (called, bytes_of, write) = (scene.now(), write, scene.write());
     let draft = Draft { body: joined.body, etag: etag(write, bytes_of), about };
     let none = Precondition::default();
     let done = answer(leaves, account.complete_upload(&bucket, &upload, draft, &none)).await;
     match done {
-        // Another was first: nothing was done.
+        // Another client was first, so nothing was done.
         Some(Err(Refusal::NoSuchUpload)) => {}
         done => scene.note(key, Action::Write(write), called, done.is_none()),
     }
@@ -278,14 +279,14 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
 
-/// Does work on a thread of its own, as each thread of a store has a runtime of its own.
+/// Runs a function on a new thread, because each thread of a store has its own runtime.
 fn apart<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> std::thread::JoinHandle<T> {
     std::thread::spawn(move || runtime().block_on(work))
 }
 
-/// Plays the history of a seed; returns its calls by key.
+/// Runs the history of a seed; returns its calls by key.
 fn play(seed: u64, root: &Folder) -> BTreeMap<&'static str, Vec<Call>> {
     let mut chance = Chance::new(seed);
     let scene = Arc::new(Scene::default());
@@ -302,7 +303,7 @@ fn play(seed: u64, root: &Folder) -> BTreeMap<&'static str, Vec<Call>> {
         let clients: Vec<_> = (0..4)
             .map(|_| apart(client(account.clone(), scene.clone(), Chance::new(chance.next()), 5)))
             .collect();
-        // Each thread also waits for the changes whose clients went away.
+        // Each thread also waits for changes whose clients have disappeared.
         clients.into_iter().for_each(|client| client.join().unwrap());
         disk.journal.lock().unwrap().steps_left = Some(0);
         scene.end_of_store();
@@ -323,7 +324,7 @@ fn play(seed: u64, root: &Folder) -> BTreeMap<&'static str, Vec<Call>> {
     std::mem::take(&mut *scene.calls.lock().unwrap())
 }
 
-/// Plays the histories of seeds and checks them; returns how many operations they had.
+/// Runs and checks the histories of seeds; returns the number of operations.
 fn check(seeds: std::ops::Range<u64>) -> usize {
     let root = Folder::new(&format!("histories-{}", seeds.start));
     let mut count = 0;

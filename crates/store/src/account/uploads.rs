@@ -1,4 +1,4 @@
-//! What is done to multipart uploads: begun, added to, completed, aborted.
+//! Multipart uploads: begin, add parts, complete, abort.
 
 use std::sync::{Arc, PoisonError};
 
@@ -30,7 +30,7 @@ impl Account {
         .await
     }
 
-    /// Adds a part to an upload, in the place of one with the same number.
+    /// Adds a part to an upload, replacing one with the same number.
     pub(crate) async fn add_part(
         self: &Arc<Account>,
         bucket: &Arc<Bucket>,
@@ -59,7 +59,7 @@ impl Account {
         .await
     }
 
-    /// Turns an upload into an object: of several that try, one does.
+    /// Turns an upload into an object; if several clients try, one succeeds.
     pub(crate) async fn complete_upload(
         self: &Arc<Account>,
         bucket: &Arc<Bucket>,

@@ -1,8 +1,8 @@
-//! What a data directory holds when a store starts: read, counted, swept.
+//! Reads, counts and sweeps the content of a data directory at the start of a store.
 //!
-//! What is damaged is set apart, not a reason to serve nothing: it is left where it is, its bytes
-//! are kept, and it is reported at every start until it is restored or removed by hand. So is what
-//! no store has put there: only names that a store gives are swept.
+//! Damaged items do not keep the rest from being served. They stay where they are, with their
+//! bytes, and are reported at every start until they are restored or removed by hand. The same
+//! holds for files that no store has created: only names that a store assigns are swept.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,13 +17,13 @@ use crate::error::StoreError;
 use crate::stored::body::{Body, Extent, ExtentFile, Source};
 use crate::stored::upload::{Part, UploadFacts};
 
-/// What was found on the disk.
+/// The content of the directory.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) buckets: Vec<FoundBucket>,
-    /// The largest number in use.
+    /// Largest number in use.
     pub(crate) id_max: u64,
-    /// What cannot be served, a line for each.
+    /// Damaged items that cannot be served, one per line.
     pub(crate) damage: Vec<String>,
 }
 
@@ -48,18 +48,18 @@ pub(crate) struct FoundObject {
     pub(crate) body: Body,
 }
 
-/// A start: what was read so far.
+/// State of reading at a start.
 struct Reading<'d> {
     directory: &'d Directory,
     found: Found,
     /// The byte files that sidecars name.
     files: HashMap<u64, Arc<ExtentFile>>,
-    /// A sidecar that cannot be read may name any file.
+    /// Whether all byte files must be kept, because an unreadable sidecar may name any of them.
     keeps_all: bool,
 }
 
 impl Directory {
-    /// Reads everything that is kept, and sweeps what is left over from a kill.
+    /// Reads all persistent data, and sweeps the remains of a kill.
     pub(crate) fn load(&self) -> Result<Found, StoreError> {
         let mut reading = Reading {
             directory: self,
@@ -71,7 +71,7 @@ impl Directory {
             match numbered(&entry) {
                 Some(id) if entry.is_dir() => reading.bucket(id, &entry)?,
                 found => {
-                    // The store must not come to give something else this name.
+                    // The store must not assign this name to something else.
                     reading.found.id_max = reading.found.id_max.max(found.unwrap_or(0));
                     reading.stray(&entry);
                 }
@@ -103,7 +103,7 @@ impl Reading<'_> {
         }
         let record_path = path.join("bucket.json");
         if !record_path.exists() && sidecars.is_empty() {
-            // Cut off while it was made or deleted.
+            // It was interrupted while it was created or deleted.
             for upload_path in upload_paths {
                 self.remnant(&upload_path)?;
             }
@@ -125,7 +125,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Returns the sidecars in a directory, and sweeps what was never finished.
+    /// Returns the sidecars in a directory, and sweeps incomplete files.
     fn sidecars(&mut self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
         let mut sidecars = Vec::new();
         for path in entries(path)? {
@@ -141,13 +141,13 @@ impl Reading<'_> {
         Ok(sidecars)
     }
 
-    /// Reports what no store has put there.
+    /// Reports a file that no store has created.
     fn stray(&mut self, path: &Path) {
         let what = "no store put it there, and it is left alone";
         self.found.damage.push(format!("{}: {what}", path.display()));
     }
 
-    /// Moves aside what lies where the store is going to need a directory.
+    /// Moves aside a file where the store needs a directory.
     fn in_the_way(&mut self, path: &Path) -> Result<(), StoreError> {
         let aside =
             self.directory.disk.move_aside(path).map_err(|error| unreadable(path, &error))?;
@@ -157,8 +157,8 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Looks through what is left of an upload whose record is gone; tells whether all of it is a
-    /// store's.
+    /// Inspects the remains of an upload without a record; returns whether a store has created all
+    /// of them.
     fn remnant(&mut self, path: &Path) -> Result<bool, StoreError> {
         if numbered(path).is_none() || !path.is_dir() {
             self.found.id_max = self.found.id_max.max(numbered(path).unwrap_or(0));
@@ -170,7 +170,7 @@ impl Reading<'_> {
         Ok(self.found.damage.len() == known)
     }
 
-    /// Reads the objects of a bucket: of the null versions of a key only the last that is whole.
+    /// Reads the objects of a bucket; of a key's null versions, only the last complete one.
     fn objects(&mut self, bucket: &str, paths: Vec<PathBuf>) -> Vec<FoundObject> {
         let mut read = Vec::with_capacity(paths.len());
         let mut current: HashMap<String, u64> = HashMap::new();
@@ -188,7 +188,7 @@ impl Reading<'_> {
         for (path, sidecar, body) in read {
             let last = current.get(&sidecar.key).copied().unwrap_or(0);
             if sidecar.is_null_version && sidecar.id < last {
-                // An overwrite that was cut off before it had removed what it replaces.
+                // An overwrite was interrupted before it had removed the old object.
                 let _ = self.directory.disk.remove(&path);
                 continue;
             }
@@ -262,14 +262,15 @@ impl Reading<'_> {
                 let path = path.display();
                 return Err(format!("{path} holds {length} bytes where it needs {needed}"));
             }
-            // Kept through the start by this map: a file must not go with its first object.
+            // This map keeps the file during the start: it must not be removed with its first
+            // object.
             let source = Source::File(self.file(id).clone());
             extents.push(Extent { source, offset: record.offset, length: record.length });
         }
         Ok(Body::new(extents).with_flaw(flaw))
     }
 
-    /// Keeps what is left of the bytes of a damaged sidecar.
+    /// Keeps the remaining bytes of a damaged sidecar.
     fn keep(&mut self, records: &[ExtentRecord]) {
         for id in records.iter().filter_map(|record| hex_stem(Path::new(&record.file))) {
             self.file(id).keep();
@@ -281,7 +282,7 @@ impl Reading<'_> {
         self.files.entry(id).or_insert_with(|| ExtentFile::new(disk.clone(), id))
     }
 
-    /// Removes the byte files that no sidecar names.
+    /// Removes byte files that no sidecar names.
     fn sweep(&mut self) -> Result<(), StoreError> {
         for shard in entries(&self.directory.disk.root().join("data"))? {
             if !is_shard(&shard) {
@@ -310,7 +311,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Reads a record; one that cannot be read is damage.
+    /// Reads a record; an unreadable one is damage.
     fn read<T: for<'a> Deserialize<'a>>(&mut self, path: &Path, what: &str) -> Option<T> {
         let read = fs::read(path)
             .map_err(|error| error.to_string())
@@ -346,22 +347,22 @@ fn unreadable(path: &Path, error: &dyn std::error::Error) -> StoreError {
 
 fn hex_stem(path: &Path) -> Option<u64> {
     let stem = path.file_stem()?.to_str()?;
-    // A sign or a capital is of no store.
+    // A store writes no signs or capital letters.
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     u64::from_str_radix(stem, 16).ok().filter(|_| stem.bytes().all(is_digit))
 }
 
-/// Returns the number that a store has named something by.
+/// Returns the number in a name that a store has assigned.
 fn numbered(path: &Path) -> Option<u64> {
     hex_stem(path).filter(|_| path.file_name().is_some_and(|name| name.len() == 16))
 }
 
-/// Tells whether this is named as one of the directories that files are spread over.
+/// Returns whether this is the name of one of the directories over which files are spread.
 fn is_shard(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.len() == 2) && hex_stem(path).is_some()
 }
 
-/// Tells whether this is a file that was on its way into its place.
+/// Returns whether this is a temporary file.
 fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let mut parts = name.split('.');

@@ -1,11 +1,11 @@
-//! Failures that no request's meaning causes: the injected ones.
+//! Injected failures, which do not depend on the content of a request.
 
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::reply::{Reply, ReplyBody};
 use super::route::Api;
 
-/// Returns the answer of a failure, in the words of the API.
+/// Returns the answer for a failure in the format of the API.
 pub(crate) fn failure(api: Api, status: u16, is_throttled: bool) -> Reply {
     let status = match api {
         Api::Swift if is_throttled => StatusCode::TOO_MANY_REQUESTS,

@@ -1,5 +1,4 @@
-//! One request and its reply, as both APIs have them: its class, the body that comes, the body
-//! that goes.
+//! A request and its reply, for both APIs: class, request body, reply body.
 
 pub(crate) mod failure;
 pub(crate) mod reply;

@@ -1,4 +1,4 @@
-//! The body of an answer, whichever API made it, slowed or cut where faults want it so.
+//! The body of an answer of either API, delayed or truncated according to the configured faults.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 use crate::faults::Pacer;
 use crate::stored::body::BodyStream;
 
-/// Time for what was written to leave before a connection is broken off.
+/// Time for sent data to arrive before a connection is broken.
 const FLUSH_TIME: Duration = Duration::from_millis(20);
 
 /// An answer.
@@ -29,7 +29,7 @@ pub(crate) struct ReplyBody {
 }
 
 enum Source {
-    /// Pieces that follow each other: text, and streams of objects.
+    /// Successive pieces: text, and streams of objects.
     Pieces(VecDeque<Piece>),
     S3(s3s::Body),
 }
@@ -43,9 +43,9 @@ pub(crate) enum Piece {
 struct Shaping {
     pacer: Option<Arc<Pacer>>,
     waiting: Option<(Pin<Box<Sleep>>, Bytes)>,
-    /// Bytes after which the connection breaks off.
+    /// Number of bytes after which the connection breaks.
     remaining: Option<u64>,
-    /// Lets what was written reach the client before the connection breaks off.
+    /// Delay that lets sent data reach the client before the connection breaks.
     breaking: Option<Pin<Box<Sleep>>>,
 }
 
@@ -70,7 +70,7 @@ impl ReplyBody {
         ReplyBody { source: Source::S3(body), shaping: None }
     }
 
-    /// Returns the body as the S3 front made it, where that did.
+    /// Returns the body of the S3 front, if it created this one.
     pub(crate) fn of_s3(&mut self) -> Option<&mut s3s::Body> {
         match &mut self.source {
             Source::S3(body) => Some(body),
@@ -78,12 +78,12 @@ impl ReplyBody {
         }
     }
 
-    /// Slows the body down to a link's width.
+    /// Limits the body to the bandwidth of a link.
     pub(crate) fn pace(&mut self, pacer: &Arc<Pacer>) {
         self.shaping().pacer = Some(pacer.clone());
     }
 
-    /// Breaks the body off after this share of its bytes.
+    /// Truncates the body after this share of its bytes.
     pub(crate) fn truncate(&mut self, share: f64) {
         if let Some(length) = self.size_hint().exact().filter(|length| *length > 0) {
             self.shaping().remaining = Some((length as f64 * share) as u64);
@@ -124,7 +124,8 @@ impl ReplyBody {
         }
     }
 
-    /// Holds bytes back until the link is through with them; cuts them where faults want it.
+    /// Delays bytes until the link has transferred them, and truncates them if the faults require
+    /// it.
     fn shape(&mut self, mut bytes: Bytes) -> Option<Result<Bytes, StdError>> {
         let Some(shaping) = &mut self.shaping else { return Some(Ok(bytes)) };
         if let Some(remaining) = &mut shaping.remaining {

@@ -1,4 +1,4 @@
-//! The body of a request: shared between the API that reads it and the server that drains it.
+//! The body of a request, shared between the API that reads it and the server that drains it.
 
 use std::future::Future;
 use std::io;
@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 
 use crate::faults::Pacer;
 
-/// Bytes that are drained for the sake of the connection; beyond them it is closed.
+/// Maximum number of bytes to drain so that the connection can be kept; beyond that, it is closed.
 const DRAIN_BYTES_MAX: u64 = 64 << 20;
 
 /// A request's body; clones read the same bytes.
@@ -28,7 +28,7 @@ struct Shared {
     incoming: Incoming,
     is_ended: bool,
     pacer: Option<Arc<Pacer>>,
-    /// A piece that waits until the link of limited width is through with it.
+    /// Data that waits until the limited link has transferred it.
     waiting: Option<(Pin<Box<Sleep>>, Bytes)>,
 }
 
@@ -43,7 +43,7 @@ impl RequestBody {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads and drops what is left, so that the client can read the answer and go on.
+    /// Reads and drops the rest, so that the client can read the answer and continue.
     pub(crate) async fn drain(&self) {
         if self.shared().is_ended {
             return;
@@ -117,7 +117,7 @@ impl Stream for RequestBody {
             match ready!(self.as_mut().poll_frame(context)) {
                 None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                // Trailers are no bytes of the body.
+                // Trailers are not part of the body.
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(piece) => return Poll::Ready(Some(Ok(piece))),
                     Err(_) => continue,

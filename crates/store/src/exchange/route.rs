@@ -1,4 +1,4 @@
-//! Which API a request is for, and which class of requests it belongs to.
+//! Determines the API and the class of a request.
 
 use http::{HeaderMap, Method, Uri, header};
 
@@ -11,10 +11,10 @@ pub(crate) enum Api {
     Swift,
 }
 
-/// Returns the API a request is for.
+/// Returns the API of a request.
 ///
-/// Swift's paths cannot be buckets (`v1` and `v3` are too short) but for `auth` and `info`: a
-/// request that carries an S3 signature is never Swift's.
+/// Swift's paths cannot be buckets (`v1` and `v3` are too short), except for `auth` and `info`: a
+/// request with an S3 signature is never Swift's.
 pub(crate) fn api(uri: &Uri, headers: &HeaderMap) -> Api {
     let path = uri.path();
     let first = path[1.min(path.len())..].split('/').next().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(crate) fn bucket_of_host(host: &str) -> Option<&str> {
     name.strip_suffix(".localhost").filter(|bucket| !bucket.is_empty())
 }
 
-/// Returns whether a request to S3 is about an object, and not about its bucket or the account.
+/// Returns whether a request to S3 is for an object, rather than for a bucket or the account.
 pub(crate) fn has_key(uri: &Uri, headers: &HeaderMap) -> bool {
     let path = uri.path().strip_prefix('/').unwrap_or_default();
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What happens to a request before the store sees it.
+//! Faults of a request before the store sees it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,22 +8,22 @@ use crate::chance;
 
 const NAMES: [&str; CLASSES] = ["get", "put", "head", "post", "list", "delete", "bucket", "token"];
 
-/// The fate of a request.
+/// The faults of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
-    /// Wait this long first.
+    /// Delay before anything else.
     pub(crate) delay: Duration,
-    /// Then answer this instead of serving it.
+    /// Status to answer instead of serving the request.
     pub(crate) status: Option<u16>,
-    /// The status is there because too many requests come in.
+    /// Whether the status is a result of throttling.
     pub(crate) is_throttled: bool,
-    /// Or close the connection.
+    /// Whether to close the connection instead.
     pub(crate) is_reset: bool,
-    /// Or break the answer's body off after this share of it.
+    /// Share of the answer's body after which the connection breaks.
     pub(crate) truncate_at: Option<f64>,
 }
 
-/// Draws the fate of requests.
+/// Draws the faults of requests.
 #[derive(Debug)]
 pub(crate) struct Gate {
     seed: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Returns a gate, or `None` when every request simply passes.
+    /// Creates a gate, or `None` if no faults are configured.
     pub(crate) fn new(config: &FaultConfig) -> Option<Gate> {
         let is_idle = config.latency.is_empty()
             && config.errors.is_empty()
@@ -63,7 +63,7 @@ impl Gate {
         })
     }
 
-    /// Draws the fate of the next request of a class.
+    /// Draws the faults of the next request of a class.
     pub(crate) fn draw(&self, class: RequestClass) -> Verdict {
         let at = class as usize;
         let number = self.requests[at].fetch_add(1, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Gate {
         verdict
     }
 
-    /// Spends the processor time that each request is to cost more.
+    /// Spends the additional CPU time of each request.
     pub(crate) fn burn(&self) {
         let mixed = (0..self.burn_rounds).fold(self.seed, |mixed, round| {
             (mixed ^ round).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
@@ -116,17 +116,17 @@ impl Gate {
 }
 
 fn milliseconds(ms: f64) -> Duration {
-    // Beyond an hour nothing is waited for, whatever the distribution's tail says.
+    // No delay exceeds an hour, whatever the tail of the distribution.
     Duration::from_secs_f64(ms.min(3.6e6) / 1000.0)
 }
 
-/// Admits a rate of requests, with a burst of a tenth of a second.
+/// A rate limit, with a burst of a tenth of a second.
 #[derive(Debug)]
 struct Limit {
     started: Instant,
     interval_ns: f64,
     burst_ns: u64,
-    /// When the requests admitted so far would have come at the even rate.
+    /// When the admitted requests would have arrived at an even rate.
     due_ns: AtomicU64,
 }
 

@@ -1,7 +1,8 @@
-//! Lies about data: acknowledged and lost, old, corrupt, torn, or back from the dead.
+//! Lies about data: writes that are acknowledged and lost, stale, corrupt or torn data, deleted
+//! objects that reappear.
 //!
-//! A detector of lost and damaged data is only believed when it has found some. Which write is
-//! lied about depends on the seed, the key and how often the key was written, never on timing.
+//! A detector of lost and damaged data is credible only if it has found some. Which write a lie
+//! affects depends on the seed, the key and the number of writes of the key, never on timing.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -17,18 +18,18 @@ use crate::clock;
 use crate::error::StoreError;
 use crate::stored::object::Object;
 
-/// A lie that was answered.
+/// A lie in an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lie {
-    /// What kind of lie.
+    /// Kind of lie.
     pub kind: LieKind,
-    /// The bucket of the object.
+    /// Bucket of the object.
     pub bucket: String,
-    /// The key of the object.
+    /// Key of the object.
     pub key: String,
-    /// Which write, read or delete of this key it was, from 0.
+    /// Number of the write, read or delete of this key, from 0.
     pub number: u64,
-    /// When, in microseconds since 1970.
+    /// Time, in microseconds since 1970.
     pub time_unix_us: u64,
 }
 
@@ -36,29 +37,29 @@ pub struct Lie {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LieKind {
-    /// A write was acknowledged and thrown away.
+    /// A write was acknowledged and discarded.
     LostWrite,
-    /// A read got the version before the current one.
+    /// A read returned the version before the current one.
     StaleRead,
-    /// A write was kept with one wrong byte.
+    /// A write was stored with one wrong byte.
     CorruptByte,
-    /// A write was kept with its beginning only.
+    /// Only the beginning of a write was stored.
     Torn,
-    /// A deleted object is about to come back.
+    /// A deleted object is about to reappear.
     Resurrect,
-    /// A request was carried out although its condition did not hold.
+    /// A request was executed although its condition did not hold.
     ConditionIgnored,
-    /// A request was carried out on a condition that another request had made untrue first.
+    /// A request was executed although another one had already invalidated its condition.
     SeveralWinners,
-    /// An upload was left although its abort was acknowledged.
+    /// An upload was kept although its abort was acknowledged.
     AbortIgnored,
-    /// A write took the version before it away.
+    /// A write deleted the previous version.
     LostVersion,
     /// A locked version was deleted.
     LockIgnored,
 }
 
-/// What to do with a write.
+/// The lie about a write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum WriteLie {
     Lost,
@@ -66,7 +67,7 @@ pub(crate) enum WriteLie {
     Torn(u64),
 }
 
-/// Decides on lies, and remembers them.
+/// Decides on lies, and records them.
 #[derive(Debug)]
 pub(crate) struct Lies {
     seed: u64,
@@ -90,12 +91,12 @@ struct KeyState {
     aborts: u64,
     covers: u64,
     locks: u64,
-    /// What the last write replaced.
+    /// The version that the last write replaced.
     previous: Option<Arc<Object>>,
 }
 
 impl Lies {
-    /// Returns the liar, or `None` when no lie is configured.
+    /// Creates the lies, or `None` if none is configured.
     pub(crate) fn new(config: &LieConfig, seed: u64) -> Result<Option<Lies>, StoreError> {
         if config.shares().iter().all(|(_, share)| *share == 0.0) {
             return Ok(None);
@@ -108,7 +109,7 @@ impl Lies {
         Ok(Some(Lies { seed, config: config.clone(), state }))
     }
 
-    /// Returns the lies told so far, oldest first.
+    /// Returns the lies so far, oldest first.
     pub(crate) fn told(&self) -> Vec<Lie> {
         self.state().told.clone()
     }
@@ -134,7 +135,7 @@ impl Lies {
         Some(lie)
     }
 
-    /// Decides on the next read of a key: returns the version to show instead.
+    /// Decides on the next read of a key: returns the old version to return, if any.
     pub(crate) fn stale_read(&self, bucket: &str, key: &str) -> Option<Arc<Object>> {
         let mut state = self.state();
         let entry = state.key(bucket, key);
@@ -147,13 +148,14 @@ impl Lies {
         Some(previous)
     }
 
-    /// Tells whether conditions may be lied about, so that none is checked before its turn.
+    /// Returns whether there may be lies about conditions. Conditions must then not be checked
+    /// early.
     pub(crate) fn are_about_conditions(&self) -> bool {
         self.config.condition_ignored > 0.0 || self.config.several_winners > 0.0
     }
 
-    /// Decides on a conditional request whose condition does not hold; `held_for` tells whether it
-    /// held for what was there before the last write.
+    /// Decides on a conditional request whose condition does not hold; `held_for` tests it against
+    /// what existed before the last write.
     pub(crate) fn ignores_condition(
         &self,
         bucket: &str,
@@ -177,7 +179,7 @@ impl Lies {
         true
     }
 
-    /// Decides on the next abort of an upload of a key: tells whether it has no effect.
+    /// Decides on the next abort of an upload of a key: returns whether to ignore it.
     pub(crate) fn ignores_abort(&self, bucket: &str, key: &str) -> bool {
         let mut state = self.state();
         let number = next(&mut state.key(bucket, key).aborts);
@@ -189,7 +191,7 @@ impl Lies {
         is_ignored
     }
 
-    /// Decides on the next write over a version: tells whether that version is lost.
+    /// Decides on the next write over a version: returns whether to delete that version.
     pub(crate) fn loses_version(&self, bucket: &str, key: &str) -> bool {
         let mut state = self.state();
         let number = next(&mut state.key(bucket, key).covers);
@@ -200,7 +202,7 @@ impl Lies {
         is_lost
     }
 
-    /// Decides on the next delete of a locked version of a key: tells whether it is carried out.
+    /// Decides on the next delete of a locked version of a key: returns whether to execute it.
     pub(crate) fn ignores_lock(&self, bucket: &str, key: &str) -> bool {
         let mut state = self.state();
         let number = next(&mut state.key(bucket, key).locks);
@@ -211,15 +213,15 @@ impl Lies {
         is_ignored
     }
 
-    /// Keeps the version that a write replaced, for reads that shall be stale and conditions that
-    /// shall be.
+    /// Keeps the version that a write replaced, for stale reads and for conditions.
     pub(crate) fn keep_previous(&self, bucket: &str, key: &str, replaced: Option<&Arc<Object>>) {
         if self.config.stale_read > 0.0 || self.config.several_winners > 0.0 {
             self.state().key(bucket, key).previous = replaced.cloned();
         }
     }
 
-    /// Decides on the next delete of a key: returns after what time it shall come back.
+    /// Decides on the next delete of a key: returns after what time the object reappears, if at
+    /// all.
     pub(crate) fn resurrect(&self, bucket: &str, key: &str) -> Option<Duration> {
         let mut state = self.state();
         let number = next(&mut state.key(bucket, key).deletes);
@@ -253,7 +255,7 @@ impl State {
             && let Ok(mut line) = serde_json::to_vec(&lie)
         {
             line.push(b'\n');
-            // The list in memory is complete even where the file cannot grow.
+            // The list in memory is complete even if the file cannot grow.
             let _ = log.write_all(&line);
         }
         self.told.push(lie);

@@ -1,7 +1,7 @@
-//! Misbehaviour on request: delays, errors, limits, broken connections, and lies about data.
+//! Faults on request: delays, errors, limits, broken connections, and lies about data.
 //!
-//! Tests and calibration need a store whose faults are known. Everything here is drawn from the
-//! seed: the n-th request of a class, and the n-th write of a key, always meet the same fate.
+//! Tests and calibration need a store whose faults are known. All faults are functions of the seed:
+//! the n-th request of a class, and the n-th write of a key, always have the same faults.
 
 mod gate;
 mod lies;
@@ -19,7 +19,7 @@ pub use lies::{Lie, LieKind};
 pub(crate) use lies::{Lies, WriteLie};
 pub(crate) use pace::Pacer;
 
-/// The kinds of request that faults tell apart.
+/// Classes of requests for faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestClass {
@@ -27,7 +27,7 @@ pub enum RequestClass {
     Get,
     /// Writes of objects, copies and parts of multipart uploads.
     Put,
-    /// Questions about an object or a bucket.
+    /// Metadata requests for an object or a bucket.
     Head,
     /// Changes of metadata.
     Post,
@@ -35,57 +35,57 @@ pub enum RequestClass {
     List,
     /// Deletes of objects, one or many.
     Delete,
-    /// Making, changing and deleting buckets.
+    /// Creating, changing and deleting buckets.
     Bucket,
-    /// Tokens; faults strike them only where this class is named.
+    /// Tokens; subject to faults only if this class is named.
     Token,
-    /// In a configuration: every class but `token` that is not named itself.
+    /// In a configuration: every class, except `token`, that is not named.
     All,
 }
 
 pub(crate) const CLASSES: usize = 8;
 
-/// The `faults` of a [`StoreConfig`](crate::StoreConfig); all absent by default.
+/// The `faults` of a [`StoreConfig`](crate::StoreConfig); all are absent by default.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultConfig {
-    /// Decides every draw.
+    /// Seed of all draws.
     pub seed: u64,
-    /// Time added before a request is served, by class; steps of about 1 ms.
+    /// Delay before a request is served, by class; accurate to about 1 ms.
     pub latency: BTreeMap<RequestClass, Latency>,
     /// Requests that fail, by class.
     pub errors: BTreeMap<RequestClass, ErrorRate>,
-    /// Requests that wait long before they are served, by class.
+    /// Requests that are delayed for long before they are served, by class.
     pub stalls: BTreeMap<RequestClass, Stall>,
     /// Share of requests whose connection is closed without an answer, by class.
     pub resets: BTreeMap<RequestClass, f64>,
-    /// Share of answers that break off in the middle of their body, by class.
+    /// Share of answers that break off within their body, by class.
     pub truncations: BTreeMap<RequestClass, f64>,
-    /// Processor time spent on each request before it is served: rounds of a mixing function, about a
-    /// nanosecond each. A store that got slower, for those who look for that.
+    /// CPU time spent on each request before it is served, in rounds of a mixing function of about
+    /// a nanosecond each. Simulates a performance regression, for tests that must detect one.
     pub burn_rounds: u64,
-    /// Requests a second beyond which S3 answers 503 SlowDown and Swift 429.
+    /// Requests per second above which S3 answers 503 SlowDown and Swift 429.
     pub requests_per_s: Option<f64>,
-    /// Bytes of bodies a second, in each direction.
+    /// Bytes of bodies per second, in each direction.
     pub bytes_per_s: Option<u64>,
     /// Lies about data.
     pub lies: LieConfig,
 }
 
-/// A distribution of added time.
+/// Distribution of a delay.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, tag = "kind", rename_all = "snake_case")]
 pub enum Latency {
-    /// Always the same.
+    /// Constant.
     Fixed {
-        /// The time, in milliseconds.
+        /// Delay, in milliseconds.
         ms: f64,
     },
-    /// Lognormal, as services behave.
+    /// Lognormal, as is typical of services.
     Lognormal {
-        /// The median, in milliseconds.
+        /// Median, in milliseconds.
         median_ms: f64,
-        /// The deviation of the logarithm.
+        /// Standard deviation of the logarithm.
         sigma: f64,
     },
 }
@@ -105,51 +105,51 @@ fn service_unavailable() -> u16 {
     503
 }
 
-/// Requests that wait long.
+/// Requests that are delayed for long.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
     /// Share of the requests, 0 to 1.
     pub probability: f64,
-    /// How long they wait, in milliseconds.
+    /// Delay, in milliseconds.
     pub ms: f64,
 }
 
-/// Shares of requests about which the store lies, 0 to 1 each.
+/// Shares of requests about which the store lies, each 0 to 1.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LieConfig {
-    /// Writes that are acknowledged and thrown away.
+    /// Writes that are acknowledged and discarded.
     pub lost_write: f64,
-    /// Reads that get the version before the current one.
+    /// Reads that return the version before the current one.
     pub stale_read: f64,
-    /// Writes of which one byte is kept wrong.
+    /// Writes that are stored with one wrong byte.
     pub corrupt_byte: f64,
-    /// Writes of which only the beginning is kept; the rest is the old object's.
+    /// Writes of which only the beginning is stored; the rest is the old object's.
     pub torn: f64,
-    /// Deletes whose object comes back.
+    /// Deletes whose object reappears.
     pub resurrect: f64,
-    /// How long after, in milliseconds; 1000 when absent.
+    /// Time until it reappears, in milliseconds; 1000 when absent.
     pub resurrect_after_ms: Option<u64>,
-    /// Conditional requests that are carried out although their condition does not hold.
+    /// Conditional requests that are executed although their condition does not hold.
     pub condition_ignored: f64,
-    /// Conditional requests that are carried out although another came first: the condition held
+    /// Conditional requests that are executed although another one came first: the condition held
     /// until the last write of the key.
     pub several_winners: f64,
-    /// Aborts of uploads that are acknowledged and leave the upload.
+    /// Aborts of uploads that are acknowledged and keep the upload.
     pub abort_ignored: f64,
-    /// Writes in a bucket with versions after which the version before is gone.
+    /// Writes in a bucket with versions that delete the previous version.
     pub lost_version: f64,
-    /// Deletes of locked versions that are carried out.
+    /// Deletes of locked versions that are executed.
     pub lock_ignored: f64,
-    /// Only keys with this beginning are lied about.
+    /// Only keys with this prefix are affected.
     pub prefix: String,
-    /// File to which each lie is appended as a line of JSON: the truth for a detector's test.
+    /// File to which each lie is appended as a line of JSON: the expected result for a detector.
     pub log: Option<PathBuf>,
 }
 
 impl LieConfig {
-    /// Returns the shares, each with its name in a configuration.
+    /// Returns the shares, with their names in a configuration.
     pub(crate) fn shares(&self) -> [(&'static str, f64); 10] {
         [
             ("lies.lost_write", self.lost_write),
@@ -214,7 +214,7 @@ impl FaultConfig {
     }
 }
 
-/// Spreads a table by class, with its `all`, over an array.
+/// Converts a table by class to an array, applying `all`.
 pub(crate) fn by_class<T: Copy>(table: &BTreeMap<RequestClass, T>) -> [Option<T>; CLASSES] {
     let mut spread = [None; CLASSES];
     for (class, value) in table {

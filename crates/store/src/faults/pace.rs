@@ -1,9 +1,9 @@
-//! A cap on the bytes of bodies a second.
+//! A limit of the bytes of bodies per second.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The two directions of a link of limited width.
+/// The two directions of a link with limited bandwidth.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     started: Instant,
@@ -22,12 +22,12 @@ impl Pacer {
         }
     }
 
-    /// Queues bytes that came in; returns when the link is through with them.
+    /// Queues received bytes; returns when the link has transferred them.
     pub(crate) fn incoming(&self, bytes: usize) -> Duration {
         self.queue(&self.incoming_free_ns, bytes, self.started.elapsed())
     }
 
-    /// Queues bytes that go out; returns when the link is through with them.
+    /// Queues bytes to send; returns when the link has transferred them.
     pub(crate) fn outgoing(&self, bytes: usize) -> Duration {
         self.queue(&self.outgoing_free_ns, bytes, self.started.elapsed())
     }

@@ -1,4 +1,4 @@
-//! What the null server answers reads with: bytes made once, or payload that verifies.
+//! Content of the null server's answers to reads: fixed bytes, or payload that verifies.
 
 use std::fs::File;
 
@@ -10,7 +10,7 @@ use super::poll;
 use crate::chance;
 use crate::error::StoreError;
 
-/// Bytes that are made once; longer objects repeat them.
+/// Length of the fixed bytes; longer objects repeat them.
 pub(super) const PATTERN_BYTES: usize = 4 << 20;
 
 /// The source of all bodies.
@@ -18,11 +18,11 @@ pub(super) const PATTERN_BYTES: usize = 4 << 20;
 pub(super) enum Content {
     /// Every object has the same size and the same bytes.
     Fixed { bytes: u64, pattern: Vec<u8>, file: File },
-    /// Objects are those of a trial's dataset, made when they are read.
+    /// Objects of a trial's dataset, generated when they are read.
     Payload { dataset: Box<Dataset>, spec: PayloadSpec, version: u64 },
 }
 
-/// An object that is to be read.
+/// An object to read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Object {
     pub(super) bytes: u64,
@@ -52,7 +52,7 @@ impl Content {
         })
     }
 
-    /// Returns the object under a key, or `None` where the dataset has none of that name.
+    /// Returns the object with a key, or `None` if the dataset has none.
     pub(super) fn object(&self, key: &str, bytes_asked: Option<u64>) -> Option<Object> {
         match self {
             Content::Fixed { bytes, .. } => {
@@ -65,7 +65,7 @@ impl Content {
         }
     }
 
-    /// Returns the number of bytes that objects have when nothing else is said.
+    /// Returns the default size of objects.
     pub(super) fn usual_bytes(&self) -> Option<u64> {
         match self {
             Content::Fixed { bytes, .. } => Some(*bytes),

@@ -1,23 +1,23 @@
-//! What the null server remembers: buckets, their settings, and the small objects that mark them.
+//! The state of the null server: buckets, their settings, and the small objects that mark them.
 //!
-//! A load generator makes buckets, marks them as its own and looks for the mark before it deletes
-//! anything. So these few requests are answered truthfully, from one small table; all others are
-//! answered without looking at anything.
+//! A load generator creates buckets, marks them as its own and checks the mark before it deletes
+//! anything. So these few requests are answered from a small table; all others are answered without
+//! any state.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::request::Request;
 
-/// The longest body of a request that is remembered.
+/// Maximum length of the body of a stored request.
 pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
 
-/// Objects whose name begins so are remembered.
+/// Objects whose name has this prefix are stored.
 const MARK_PREFIX: &str = ".loadstone";
-/// Swift headers that are remembered of a container.
+/// Swift headers that are stored for a container.
 const METADATA_PREFIX: &str = "x-container-meta-";
 
-/// The entries beyond which nothing more is remembered.
+/// Maximum number of entries; nothing more is stored.
 const ENTRIES_MAX: usize = 100_000;
 
 /// The table of buckets and marks.
@@ -32,7 +32,7 @@ struct Remembered {
     metadata: Vec<(String, String)>,
 }
 
-/// An answer that is written out for one request.
+/// An answer that is written for one request.
 #[derive(Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) status: &'static str,
@@ -56,7 +56,7 @@ impl Answer {
     }
 }
 
-/// Returns whether a request is one that is answered from the table, or is about tokens.
+/// Returns whether a request is answered from the table, or concerns tokens.
 pub(super) fn is_control(request: &Request<'_>) -> bool {
     let (bucket, key) = request.place();
     if request.path.starts_with("/v3") || request.path.starts_with("/auth/v1.0") {
@@ -67,7 +67,7 @@ pub(super) fn is_control(request: &Request<'_>) -> bool {
 }
 
 impl Memory {
-    /// Answers a request whose body is at hand.
+    /// Answers a request whose body has been received.
     pub(super) fn answer(
         &self,
         request: &Request<'_>,
@@ -187,7 +187,7 @@ impl Memory {
         Answer::with_body("200 OK", "application/xml", body)
     }
 
-    /// Lists a container, or the account, as empty: objects are not remembered.
+    /// Lists a container, or the account, as empty: objects are not stored.
     fn list_swift(&self, _container: &str, request: &Request<'_>) -> Answer {
         match (request.method, request.parameter("format")) {
             ("GET", Some("json")) => Answer::with_body("200 OK", "application/json", "[]"),
@@ -230,7 +230,7 @@ fn list_s3(bucket: &str) -> String {
     )
 }
 
-/// Says that all names were deleted, without reading them.
+/// Reports that all names were deleted, without reading them.
 fn deleted_many(request: &Request<'_>, body: &[u8]) -> Answer {
     if request.is_swift() {
         let count = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
@@ -258,7 +258,7 @@ fn token_v3(request: &Request<'_>, host: &str) -> Answer {
         return Answer::with_body("200 OK", "application/json", document.to_string());
     }
     let interfaces = ["public", "internal", "admin"];
-    // A region for every client: the null server does not know which one it will be asked for.
+    // Regions for all clients: the null server does not know which one a client will look for.
     let endpoints: Vec<_> = ["us-east-1", "RegionOne", "default"]
         .iter()
         .flat_map(|region| interfaces.iter().map(move |interface| (region, interface)))

@@ -1,9 +1,9 @@
-//! A server that stores nothing: the ceiling against which a load generator measures itself.
+//! A server that stores nothing, against which a load generator measures its own ceiling.
 //!
-//! It speaks enough of S3 and Swift, without credentials, for the drivers of both to run a whole
-//! trial: bodies of writes are dropped inside the kernel, reads are answered from bytes made once
-//! or with payload that verifies, and buckets with their marks are remembered. One thread a core,
-//! raw epoll, no runtime, no allocation on the path of a small read or write.
+//! It implements enough of S3 and Swift, without credentials, for the drivers of both to run a
+//! whole trial: bodies of writes are dropped inside the kernel, reads are answered with fixed bytes
+//! or with payload that verifies, and buckets with their marks are stored. One thread per core, raw
+//! epoll, no runtime, no allocation on the path of a small read or write.
 
 mod connection;
 mod content;
@@ -32,15 +32,15 @@ use crate::error::StoreError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NullConfig {
-    /// Address to listen on; loopback unless told otherwise.
+    /// Address to listen on; loopback by default.
     pub bind: String,
-    /// Port to listen on; 0 takes a free one.
+    /// Port to listen on; 0 selects a free one.
     pub port: u16,
-    /// Threads that serve; all allowed processors when absent.
+    /// Number of serving threads; one for each allowed processor when absent.
     pub threads: Option<usize>,
-    /// Size of every object; a read may ask for another by `?size=BYTES`.
+    /// Size of every object; a read may request another with `?size=BYTES`.
     pub object_bytes: u64,
-    /// Trial document: reads get the payload of its objects, which verifies.
+    /// Trial document: reads return the payload of its objects, which verifies.
     pub trial: Option<serde_json::Value>,
 }
 
@@ -57,28 +57,28 @@ impl Default for NullConfig {
 }
 
 impl NullConfig {
-    /// Reads a configuration from JSON; unknown keys are errors.
+    /// Parses a configuration from JSON; unknown keys are errors.
     pub fn parse(json: &str) -> Result<NullConfig, StoreError> {
         Ok(serde_json::from_str(json)?)
     }
 }
 
-/// What a null server has done so far.
+/// Counters of a null server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NullCounters {
-    /// Requests that were answered or are being answered.
+    /// Requests answered or in progress.
     pub requests: u64,
-    /// Connections that were accepted.
+    /// Accepted connections.
     pub connections: u64,
-    /// Connections that are open now.
+    /// Open connections.
     pub connections_open: u64,
-    /// Bytes that arrived, heads included.
+    /// Received bytes, including heads.
     pub bytes_received: u64,
-    /// Bytes that were sent, heads included.
+    /// Sent bytes, including heads.
     pub bytes_sent: u64,
 }
 
-/// The counts of one thread, alone in their cache lines.
+/// The counters of one thread, in separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counters {
@@ -122,7 +122,7 @@ pub struct NullServer {
 }
 
 impl NullServer {
-    /// Starts a null server on threads of its own; it listens when this returns.
+    /// Starts a null server on its own threads; it is listening when this returns.
     pub fn start(config: &NullConfig) -> Result<NullServer, StoreError> {
         let system = |action| move |source| StoreError::System { action, source };
         let shared = Arc::new(prepare(config)?);
@@ -166,7 +166,7 @@ impl NullServer {
         self.address
     }
 
-    /// Returns what the server has done so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> NullCounters {
         let mut sum = NullCounters::default();
         for counters in &self.counters {
@@ -183,7 +183,7 @@ impl NullServer {
     pub fn stop(&mut self) {
         poll::wake(&self.stop);
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so; the others still have to be waited for.
+            // A panic of a thread was reported; the others must still be joined.
             let _ = thread.join();
         }
     }
@@ -241,7 +241,7 @@ mod tests {
         NullServer::start(&NullConfig { object_bytes, ..NullConfig::default() }).unwrap()
     }
 
-    /// Sends bytes, ends the sending, and returns all that comes back.
+    /// Sends bytes, shuts down the sending side, and returns everything that is received.
     fn talk(server: &NullServer, bytes: &[u8]) -> Vec<u8> {
         let mut stream = TcpStream::connect(server.address()).unwrap();
         let mut writer = stream.try_clone().unwrap();
@@ -296,7 +296,7 @@ mod tests {
         requests.extend_from_slice(b"DELETE /b/k HTTP/1.1\r\nConnection: close\r\n\r\n");
         let mut stream = TcpStream::connect(server.address()).unwrap();
         stream.write_all(&requests).unwrap();
-        // Longer than any buffer between us and the server can hold.
+        // Longer than all buffers between this test and the server can hold.
         std::thread::sleep(std::time::Duration::from_millis(50));
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
@@ -353,7 +353,7 @@ mod tests {
         server.stop();
         for stream in &mut streams {
             let mut rest = Vec::new();
-            // Closed with or without complaint, but closed.
+            // Closed with or without an error, but closed.
             let _ = stream.read_to_end(&mut rest);
         }
     }

@@ -1,4 +1,4 @@
-//! What the null server asks of the kernel: which connections are ready, and to move their bytes.
+//! System calls of the null server: polling for ready connections, and transferring bytes.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -10,17 +10,17 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, sockopt};
 
-/// Events taken from the kernel at once.
+/// Maximum number of events per call of the kernel.
 const EVENTS_MAX: usize = 256;
 
-/// A level-triggered epoll instance, told apart by descriptors.
+/// A level-triggered epoll instance; events are identified by descriptor.
 pub(super) struct Poll {
     watches: Watches,
-    /// The numbers of the descriptors that are ready.
+    /// Numbers of the descriptors that are ready.
     ready: Vec<usize>,
 }
 
-/// By which any thread changes what an epoll instance watches.
+/// Lets any thread change what an epoll instance watches.
 #[derive(Clone)]
 pub(super) struct Watches(Arc<OwnedFd>);
 
@@ -50,9 +50,9 @@ impl Poll {
         &self.watches
     }
 
-    /// Waits for events and returns how many there are.
+    /// Waits for events and returns their number.
     pub(super) fn wait(&mut self) -> io::Result<usize> {
-        // Made here: as they may hold pointers, events cannot go from one thread to another.
+        // Created here: events may contain pointers, so they cannot be sent between threads.
         let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS_MAX];
         self.ready.clear();
         match epoll::wait(&self.watches.0, &mut events[..], None) {
@@ -65,7 +65,7 @@ impl Poll {
         Ok(self.ready.len())
     }
 
-    /// Returns the number of the descriptor that an event is of.
+    /// Returns the number of an event's descriptor.
     pub(super) fn event(&self, index: usize) -> usize {
         self.ready[index]
     }
@@ -77,7 +77,7 @@ impl Watches {
         Ok(epoll::add(&self.0, &fd, data(&fd), interest.flags())?)
     }
 
-    /// Changes what a descriptor is watched for.
+    /// Changes the events for which a descriptor is watched.
     pub(super) fn change(&self, fd: impl AsFd, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(&self.0, &fd, data(&fd), interest.flags())?)
     }
@@ -87,44 +87,44 @@ fn data(fd: &impl AsFd) -> EventData {
     EventData::new_u64(number(fd) as u64)
 }
 
-/// Returns the number of a descriptor, by which events tell it.
+/// Returns the number of a descriptor, which identifies its events.
 pub(super) fn number(fd: &impl AsFd) -> usize {
     usize::try_from(fd.as_fd().as_raw_fd()).expect("an open descriptor is not negative")
 }
 
-/// An eventfd: one thread wakes another by it.
+/// An eventfd, with which one thread wakes another.
 pub(super) fn wake_channel() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
-/// Makes an eventfd readable, for good.
+/// Makes an eventfd permanently readable.
 pub(super) fn wake(channel: &OwnedFd) {
-    // It fails only when the counter is full, and then the channel is readable already.
+    // It fails only if the counter is full, and then the eventfd is already readable.
     let _ = rustix::io::write(channel, &1_u64.to_ne_bytes());
 }
 
-/// Accepts a connection: non-blocking, without Nagle's delay.
+/// Accepts a connection: non-blocking, without Nagle's algorithm.
 pub(super) fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
     let socket = net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
-    // Without the option we are slower, not wrong.
+    // Without this option, connections are slower but correct.
     let _ = sockopt::set_tcp_nodelay(&socket, true);
     Ok(socket)
 }
 
-/// Reads into `buffer`; 0 is the end.
+/// Reads into `buffer`; returns 0 at the end.
 pub(super) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(net::recv(fd, buffer, RecvFlags::empty())?.0)
 }
 
-/// Drops up to `length` bytes that have arrived, without copying them; 0 is the end.
+/// Drops up to `length` received bytes without copying them; returns 0 at the end.
 pub(super) fn discard(fd: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
-    // SAFETY: with MSG_TRUNC the kernel writes nothing, so there need not be a buffer.
+    // SAFETY: with MSG_TRUNC, the kernel writes nothing, so no buffer is necessary.
     let dropped =
         unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), length, libc::MSG_TRUNC) };
     usize::try_from(dropped).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sends what the socket takes of one piece.
+/// Sends as much of one piece as the socket accepts.
 pub(super) fn send(fd: BorrowedFd<'_>, bytes: &[u8], is_more_to_come: bool) -> io::Result<usize> {
     Ok(net::send(fd, bytes, flags(is_more_to_come))?)
 }
@@ -134,7 +134,7 @@ fn flags(is_more_to_come: bool) -> SendFlags {
     SendFlags::NOSIGNAL | more
 }
 
-/// Sends what the socket takes of two pieces.
+/// Sends as much of two pieces as the socket accepts.
 pub(super) fn send_both(
     fd: BorrowedFd<'_>,
     first: &[u8],
@@ -145,7 +145,7 @@ pub(super) fn send_both(
     Ok(net::sendmsg(fd, &pieces, &mut SendAncillaryBuffer::default(), flags(is_more_to_come))?)
 }
 
-/// Sends what the socket takes of a file, without copying it through this process.
+/// Sends as much of a file as the socket accepts, without copying it through this process.
 pub(super) fn send_file(
     fd: BorrowedFd<'_>,
     file: impl AsFd,
@@ -155,7 +155,7 @@ pub(super) fn send_file(
     Ok(sendfile(fd, file, Some(&mut offset), length)?)
 }
 
-/// Makes a file that exists in memory only, with these bytes.
+/// Creates a file in memory with these bytes.
 pub(super) fn memory_file(bytes: &[u8]) -> io::Result<std::fs::File> {
     let mut file = std::fs::File::from(memfd_create(c"loadstone-null", MemfdFlags::CLOEXEC)?);
     io::Write::write_all(&mut file, bytes)?;

@@ -6,25 +6,25 @@ use super::content::{Content, Object};
 use super::control::Answer;
 use super::request::{Range, Request};
 
-/// Answers of up to this many bytes are made once, head and body in one piece.
+/// Answers up to this size are created once, head and body in one piece.
 pub(super) const READY_BYTES_MAX: u64 = 64 << 10;
 
-/// The most bytes of several ranges in one body.
+/// Maximum size of several ranges in one body.
 const RANGES_BYTES_MAX: u64 = 16 << 20;
 const BOUNDARY: &str = "loadstone-null-server";
 
 const ETAG: &str = "\"00000000000000000000000000000000\"";
-/// A fixed date: a null server has no times of writes.
+/// A fixed date, because a null server stores no times.
 const MODIFIED: &str = "Sat, 01 Jan 2000 00:00:00 GMT";
 
-/// What is to be sent.
+/// An answer to send.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reply {
     /// Bytes that are always the same.
     Ready(&'static [u8]),
-    /// The whole of an object of the usual size.
+    /// A whole object of the default size.
     UsualObject,
-    /// A head written for this request, perhaps with bytes of an object behind it.
+    /// A head for this request, possibly followed by bytes of an object.
     Written { head: Vec<u8>, body: Option<Slice> },
 }
 
@@ -95,7 +95,8 @@ fn read(request: &Request<'_>, content: &Content) -> Reply {
     }
 }
 
-/// Writes several ranges into one body, which is made whole: they are meant to be short.
+/// Writes several ranges into one body, which is generated whole, because they are assumed to be
+/// short.
 fn many(slices: &[Slice], content: &Content) -> Reply {
     let bytes: u64 = slices.iter().map(|slice| slice.end - slice.at).sum();
     if slices.is_empty() || bytes > RANGES_BYTES_MAX {
@@ -139,7 +140,7 @@ fn find(request: &Request<'_>, content: &Content) -> Option<Object> {
     content.object(request.place().1, bytes_asked)
 }
 
-/// Writes the head of an answer that carries `length` bytes of an object.
+/// Writes the head of an answer with `length` bytes of an object.
 pub(super) fn object_head(length: u64, range: Option<(u64, u64, u64)>) -> Vec<u8> {
     let mut head = Vec::with_capacity(256);
     let status = if range.is_some() { "206 Partial Content" } else { "200 OK" };
@@ -179,7 +180,7 @@ fn xml(document: &str) -> Reply {
     Reply::Written { head: head.into_bytes(), body: None }
 }
 
-/// Writes out an answer of the table of buckets; that of a HEAD has no body.
+/// Writes an answer from the table of buckets; that to a HEAD has no body.
 pub(super) fn of_control(answer: Answer, method: &str) -> Reply {
     let mut head = format!("HTTP/1.1 {}\r\n", answer.status);
     for (name, value) in answer.headers {

@@ -1,42 +1,42 @@
-//! The head of a request, read as far as the null server cares.
+//! Parses the head of a request, as far as the null server needs it.
 
-/// The longest head.
+/// Maximum length of a head.
 pub(super) const HEAD_BYTES_MAX: usize = 32 << 10;
 const HEADERS_MAX: usize = 64;
 
-/// What a request's head says.
+/// The parsed head of a request.
 #[derive(Debug, PartialEq)]
 pub(super) struct Request<'b> {
     pub(super) method: &'b str,
     pub(super) path: &'b str,
     pub(super) query: &'b str,
-    /// The ranges that are asked for, none if the header is absent or not understood.
+    /// The requested ranges; empty if the header is absent or invalid.
     pub(super) ranges: Vec<Range>,
     pub(super) body: BodyForm,
     pub(super) waits_for_continue: bool,
     pub(super) is_copy: bool,
     pub(super) closes: bool,
-    /// Bytes of the head itself.
+    /// Length of the head.
     pub(super) head_bytes: usize,
 }
 
-/// How a request's body comes.
+/// Framing of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum BodyForm {
     Length(u64),
     Chunked,
 }
 
-/// What bytes turned out to be.
+/// Result of parsing.
 #[derive(Debug, PartialEq)]
 pub(super) enum Parsed<'b> {
     Request(Request<'b>),
-    /// The head has not arrived whole.
+    /// The head is not complete.
     Partial,
     Invalid,
 }
 
-/// Reads the head of a request.
+/// Parses the head of a request.
 pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
@@ -66,9 +66,9 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
     Parsed::Request(request)
 }
 
-/// Takes a header into account; returns whether it can be understood.
+/// Processes a header; returns whether it is valid.
 fn note(request: &mut Request<'_>, name: &str, value: &[u8]) -> bool {
-    // Told apart by length first: most headers of most requests do not matter here.
+    // Distinguished by length first, because most headers are irrelevant here.
     match name.len() {
         5 if name.eq_ignore_ascii_case("range") => request.ranges = parse_ranges(value),
         6 if name.eq_ignore_ascii_case("expect") => request.waits_for_continue = true,
@@ -94,7 +94,7 @@ fn note(request: &mut Request<'_>, name: &str, value: &[u8]) -> bool {
 /// A range with a beginning: first byte and, unless it is open, last byte.
 pub(super) type Range = (u64, Option<u64>);
 
-/// Reads ranges; where one is not understood the whole object is meant.
+/// Parses ranges; if one is invalid, the whole object is meant.
 fn parse_ranges(value: &[u8]) -> Vec<Range> {
     let list = std::str::from_utf8(value).ok().and_then(|text| text.strip_prefix("bytes="));
     let parsed: Option<Vec<_>> = list.and_then(|list| list.split(',').map(parse_range).collect());
@@ -119,7 +119,7 @@ impl Request<'_> {
         })
     }
 
-    /// Returns bucket and key, whichever API the path is of; the key may be empty.
+    /// Returns bucket and key for either API; the key may be empty.
     pub(super) fn place(&self) -> (&str, &str) {
         let path = self.path.strip_prefix('/').unwrap_or(self.path);
         let path = match self.is_swift() {
@@ -134,17 +134,17 @@ impl Request<'_> {
     }
 }
 
-/// Where the reading of a chunked body stands.
+/// State of reading a chunked body.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Chunked {
-    /// In a line with a chunk's size, or with a trailer, of which this much is known.
+    /// In a line with a chunk's size, or in a trailer, with the size parsed so far.
     #[default]
     SizeStart,
     Size(u64),
-    /// Behind the size, in an extension.
+    /// After the size, in an extension.
     Extension(u64),
     Data(u64),
-    /// Behind the data, before its line end is through.
+    /// After the data, before the end of its line.
     DataEnd,
     TrailerStart,
     Trailer,
@@ -152,7 +152,7 @@ pub(super) enum Chunked {
 }
 
 impl Chunked {
-    /// Passes over bytes; returns how many belong to the body, or `None` if they are no chunks.
+    /// Skips bytes; returns how many belong to the body, or `None` if they are not chunks.
     pub(super) fn pass(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() && *self != Chunked::Done {

@@ -1,4 +1,4 @@
-//! A thread of the null server: one epoll, and the connections that were given to it.
+//! A thread of the null server: one epoll instance, and the connections assigned to it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,10 +9,10 @@ use super::Counters;
 use super::connection::{Connection, MADE_BYTES, Next, Shared, Workbench};
 use super::poll::{self, Interest, Poll, Watches};
 
-/// Bytes read from a socket at once.
+/// Bytes per read from a socket.
 const INPUT_BYTES: usize = 64 << 10;
 
-/// Where other threads reach a worker.
+/// Through which other threads reach a worker.
 pub(super) struct Inbox {
     watches: Watches,
     sockets: Mutex<Vec<OwnedFd>>,
@@ -24,7 +24,7 @@ impl Inbox {
         Inbox { watches: poll.watches().clone(), sockets: Mutex::default(), counters }
     }
 
-    /// Gives a connection to the worker, which learns of it when something arrives.
+    /// Gives a connection to the worker, which notices it when data arrives.
     fn give(&self, socket: OwnedFd) -> io::Result<()> {
         // Under the lock, so that the worker finds the socket when its first event comes.
         let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +68,7 @@ pub(super) fn serve(mut poll: Poll, shared: &Shared, inbox: &Inbox, stop: &Owned
     }
 }
 
-/// Takes over the connections that were given to this thread.
+/// Takes over the connections that were assigned to this thread.
 fn adopt(inbox: &Inbox, connections: &mut Vec<Option<Box<Connection>>>) {
     let mut sockets = inbox.sockets.lock().unwrap_or_else(PoisonError::into_inner);
     for socket in sockets.drain(..) {
@@ -97,7 +97,8 @@ pub(super) fn accept(
                 Ok(socket) => socket,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {
-                    // Out of descriptors: connections wait in the backlog until some are closed.
+                    // No descriptor is left: connections wait in the backlog until others are
+                    // closed.
                     std::thread::sleep(Duration::from_millis(20));
                     break;
                 }

@@ -1,4 +1,4 @@
-//! Buckets: make, delete, list, and their few settings.
+//! Buckets: create, delete, list, and their settings.
 
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
@@ -81,7 +81,7 @@ pub(super) async fn location(
     request: S3Request<GetBucketLocationInput>,
 ) -> S3Result<S3Response<GetBucketLocationOutput>> {
     front.account.bucket(&request.input.bucket)?;
-    // The oldest region is written as the absence of one.
+    // The oldest region is represented by an absent one.
     let location = (front.region != "us-east-1").then(|| front.region.clone().into());
     Ok(S3Response::new(GetBucketLocationOutput { location_constraint: location }))
 }

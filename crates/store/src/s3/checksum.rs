@@ -1,4 +1,4 @@
-//! Checksums: those that clients promise, and those of uploads in parts.
+//! Checksums: those that clients send, and those of multipart uploads.
 
 use std::pin::Pin;
 
@@ -13,16 +13,16 @@ use crate::error::Refusal;
 use crate::stored::body::Body;
 use crate::stored::object::{About, Algorithm, ChecksumRule, Checksums};
 
-/// The digests that a client sent with a body, to be compared with the body's own.
+/// The digests that a client sent with a body, to be compared with those of the body.
 pub(super) struct Promise {
     pub(super) md5: Option<String>,
     pub(super) checksums: Checksums,
-    /// The algorithm that is named, its value perhaps in the trailer.
+    /// The named algorithm, whose value may be in the trailer.
     pub(super) algorithm: Option<Algorithm>,
     pub(super) trailer: Option<TrailingHeaders>,
 }
 
-/// Returns the checksums that an input names: each type of S3's inputs has fields of its own for them.
+/// Returns the checksums in an input: each type of S3's inputs has its own fields for them.
 macro_rules! checksums_in {
     ($input:ident) => {
         $crate::stored::object::Checksums {
@@ -36,7 +36,7 @@ macro_rules! checksums_in {
     };
 }
 
-/// Makes an output that shows checksums, of any type that has the fields for them.
+/// Creates an output with checksums, of any type that has the fields for them.
 macro_rules! with_checksums {
     ($shown:ident => $output:ident { $($fields:tt)* }) => {
         $output {
@@ -53,7 +53,7 @@ macro_rules! with_checksums {
 pub(super) use {checksums_in, with_checksums};
 
 impl Promise {
-    /// Returns a hasher for what was promised and for what the store wants to know itself.
+    /// Returns a hasher for the client's checksums and for those that the store needs itself.
     pub(super) fn hasher(
         &self,
         trailer_names: Option<&str>,
@@ -68,7 +68,7 @@ impl Promise {
         })
     }
 
-    /// Refuses a body that is not what was promised.
+    /// Refuses a body that does not match the client's digests.
     pub(super) fn check(self, md5: &[u8; 16], found: &Checksums) -> S3Result<()> {
         if let Some(promised) = self.md5 {
             let promised = decode_base64(&promised).filter(|bytes| bytes.len() == 16);
@@ -89,7 +89,7 @@ impl Promise {
         Ok(())
     }
 
-    /// Refuses a part whose checksum is not of the upload's algorithm.
+    /// Refuses a part whose checksum does not have the upload's algorithm.
     pub(super) fn fits(&self, rule: Option<ChecksumRule>) -> S3Result<()> {
         let Some(rule) = rule else { return Ok(()) };
         let other = Algorithm::ALL
@@ -126,7 +126,7 @@ pub(super) fn algorithm(name: Option<&ChecksumAlgorithm>) -> Option<Algorithm> {
     Algorithm::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name))
 }
 
-/// Returns what an upload is begun with: of CRC-64 there is no composite, of SHA nothing else.
+/// Returns the rule of a new upload: CRC-64 has no composite checksum, SHA has nothing else.
 pub(super) fn rule(
     name: Option<&ChecksumAlgorithm>,
     kind: Option<&ChecksumType>,
@@ -153,7 +153,7 @@ pub(super) fn rule(
     Err(s3_error!(InvalidRequest, "{} has no checksum of this type", algorithm.name()))
 }
 
-/// Returns the name of a rule's algorithm as S3 shows it.
+/// Returns the name of a rule's algorithm in S3.
 pub(super) fn shown_algorithm(rule: ChecksumRule) -> ChecksumAlgorithm {
     ChecksumAlgorithm::from(rule.algorithm.name().to_ascii_uppercase())
 }
@@ -165,7 +165,7 @@ pub(super) fn shown_type(is_composite: bool) -> ChecksumType {
     })
 }
 
-/// Computes the checksum of joined parts, and refuses it where the client promised another.
+/// Computes the checksum of joined parts, and refuses the request if the client sent another one.
 pub(super) async fn of_parts(
     rule: Option<ChecksumRule>,
     promised: &Checksums,
@@ -181,7 +181,7 @@ pub(super) async fn of_parts(
     {
         return Err(s3_error!(InvalidRequest, "the upload was begun with another checksum"));
     }
-    // A value of the form "…-2" is a checksum of checksums, which announces itself.
+    // A value of the form "…-2" is a checksum of checksums.
     let is_counted = named.and_then(|named| promised.of(named)).is_some_and(|v| v.contains('-'));
     let implied = named.map(|algorithm| ChecksumRule {
         algorithm,
@@ -197,7 +197,7 @@ pub(super) async fn of_parts(
     let bare = value.split('-').next();
     if let Some(promised) = promised.of(rule.algorithm)
         && promised != value
-        // Some clients leave the number of parts away.
+        // Some clients omit the number of parts.
         && Some(promised) != bare
     {
         return Err(s3_error!(BadDigest, "the checksum announced is not that of the parts joined"));
@@ -216,7 +216,7 @@ fn composite(rule: ChecksumRule, parts: &[Checksums]) -> Option<Checksums> {
     Some(Checksums::one(rule, value))
 }
 
-/// Reads a body that is in the store already for its checksum.
+/// Computes the checksum of a stored body.
 pub(super) async fn of_body(algorithm: Algorithm, body: &Body) -> S3Result<Checksums> {
     let mut hasher = hasher(|wanted| wanted == algorithm);
     let mut stream = body.stream();
@@ -228,7 +228,7 @@ pub(super) async fn of_body(algorithm: Algorithm, body: &Body) -> S3Result<Check
     Ok(hasher.finalize().into())
 }
 
-/// Returns the checksums as S3 shows them.
+/// Returns the checksums in the format of S3.
 pub(super) fn checksums_out(checksums: &Checksums) -> Checksum {
     let mut shown = Checksum::default();
     shown.checksum_crc32.clone_from(&checksums.crc32);
@@ -240,7 +240,7 @@ pub(super) fn checksums_out(checksums: &Checksums) -> Checksum {
     shown
 }
 
-/// Returns the checksum of a part that an object was put together from, as S3 shows it.
+/// Returns the checksum of a part of a multipart object, in the format of S3.
 pub(super) fn of_part(about: &About, index: usize) -> Option<Checksum> {
     let whole = about.checksums.as_deref()?;
     let algorithm = Algorithm::ALL.into_iter().find(|name| whole.of(*name).is_some())?;

@@ -74,7 +74,7 @@ pub(super) async fn object(
     }))
 }
 
-/// Describes a copy: one object of its own, whatever the source was made of.
+/// Describes a copy, which is a single object even if the source was not.
 fn as_one(about: About, source: &Object) -> About {
     About {
         checksums: source.about.checksums.clone().filter(|checksums| !checksums.is_composite),
@@ -104,7 +104,7 @@ pub(super) async fn part(
         None => 0..length,
         Some(text) => {
             let range = Range::parse(text).map_err(|_| s3_error!(InvalidArgument))?;
-            // A read is cut to the object's end; a part that was announced longer is not.
+            // A read is limited to the object's end, but a part with a longer range is refused.
             if matches!(range, Range::Int { last: Some(last), .. } if last >= length) {
                 return Err(s3_error!(InvalidRange, "the object has {length} bytes"));
             }

@@ -1,4 +1,4 @@
-//! Deletes: one object, or many at once, perhaps under conditions.
+//! Deletes: one object or many, possibly conditional.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::stored::bucket::Bucket;
 use crate::stored::index::EtagRule;
 use crate::stored::object::Object;
 
-/// Refuses a delete whose `If-Match` names another state; an object that is gone fits every condition.
+/// Refuses a delete whose `If-Match` does not hold; an object that does not exist satisfies every
+/// condition.
 fn check(wanted: Option<&EtagRule>, found: Option<&Object>) -> Result<(), Refusal> {
     match (wanted, found) {
         (Some(rule), Some(object)) if !rule.matches(&object.etag) => {
@@ -23,16 +24,16 @@ fn check(wanted: Option<&EtagRule>, found: Option<&Object>) -> Result<(), Refusa
     }
 }
 
-/// A key that is to be deleted, and what the client says of it.
+/// A key to delete, with the client's conditions.
 struct Wanted<'a> {
     key: &'a str,
-    /// Whether a version is named, which goes for good: a lock keeps it.
+    /// Whether a version is given, which is deleted permanently unless it is locked.
     names_version: bool,
     etag: Option<EtagRule>,
     bypasses_governance: bool,
 }
 
-/// Returns what asks whether a key may be deleted.
+/// Returns the check of whether a key may be deleted.
 fn checked(
     front: &Front,
     bucket: &Arc<Bucket>,

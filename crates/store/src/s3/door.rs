@@ -1,4 +1,4 @@
-//! Who may come in, and which requests are refused for what this store does not do.
+//! Access control, and requests that are refused because this store lacks a feature.
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method, Uri};
@@ -12,8 +12,8 @@ use crate::stored::object::Algorithm;
 /// The only owner of buckets and objects.
 pub(super) const OWNER: &str = "loadstone";
 
-/// Beginnings of headers that ask for what this store has not. A store that took no notice of them
-/// would promise an encryption, a lock or an access rule that does not hold.
+/// Prefixes of headers that request features which this store lacks. A store that ignored them
+/// would promise an encryption, a lock or an access rule that it does not have.
 const REFUSED: [&str; 11] = [
     "x-amz-server-side-encryption",
     "x-amz-copy-source-server-side-encryption",
@@ -28,7 +28,7 @@ const REFUSED: [&str; 11] = [
     "x-amz-tagging",
 ];
 
-/// Headers that may only say what this store does anyhow.
+/// Headers that may only have the value that matches the store's behaviour.
 const FIXED: [(&str, &str); 4] = [
     ("x-amz-acl", "private"),
     ("x-amz-storage-class", "STANDARD"),
@@ -36,7 +36,7 @@ const FIXED: [(&str, &str); 4] = [
     ("x-amz-bucket-namespace", "global"),
 ];
 
-/// The one pair of keys.
+/// The only pair of keys.
 pub(super) struct Keys(pub(super) Option<(String, String)>);
 
 #[async_trait::async_trait]
@@ -59,7 +59,7 @@ impl S3Access for Door {
     }
 }
 
-/// Refuses requests without a signature, and those that ask for what this store has not.
+/// Refuses requests without a signature, and those for features that this store lacks.
 pub(super) fn check(
     is_signed: bool,
     method: &Method,
@@ -89,7 +89,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Returns whether a header is, or announces for the trailer, a checksum that would not be checked.
+/// Returns whether a header is, or announces in the trailer, a checksum that would not be checked.
 fn has_unknown_checksum(name: &str, value: &HeaderValue) -> bool {
     let is_unknown = |name: &str| {
         name.trim().strip_prefix("x-amz-checksum-").is_some_and(|rest| {
@@ -105,15 +105,14 @@ fn has_unknown_checksum(name: &str, value: &HeaderValue) -> bool {
     }
 }
 
-/// Headers that enter a signature without being named.
+/// Headers that are part of a signature without being named in it.
 const NAMELESS: [&str; 2] = ["x-amz-date", "x-amz-content-sha256"];
 
-/// The longest life of a presigned address: seven days.
+/// Maximum lifetime of a presigned URL: seven days.
 const PRESIGNED_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
 
-/// Refuses a header that a proxy on the way or the holder of an address could have added or changed,
-/// an address that was signed for longer than S3 allows, and version 2 of signatures, whose
-/// addresses may live for ever.
+/// Refuses a header that a proxy or the holder of a URL could have added or changed, a URL that was
+/// signed for longer than S3 allows, and version 2 of signatures, whose URLs may never expire.
 fn check_signed(headers: &HeaderMap, query: &str) -> S3Result<()> {
     let in_header = headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
     if parameters::value(query, "Signature").is_some()
@@ -188,7 +187,7 @@ mod tests {
         for query in ["", "X-Amz-Signed%48eaders=host"] {
             assert!(check_signed(&headers(None), query).is_err(), "{query}");
         }
-        // The signature of the address is checked, so what the header says would be believed.
+        // The signature in the URL is checked, so the signed headers would be trusted.
         let both = check_signed(&headers(Some(signed)), "X-Amz-SignedHeaders=host").unwrap_err();
         assert_eq!(both.code().as_str(), "InvalidArgument");
     }

@@ -1,4 +1,4 @@
-//! Refusals in the words of S3.
+//! Converts refusals to errors of S3.
 
 use http::StatusCode;
 use s3s::{S3Error, S3ErrorCode};
@@ -43,7 +43,7 @@ impl From<Refusal> for S3Error {
     }
 }
 
-/// What an error says that the `s3s` crate has given a code alone.
+/// Messages for errors to which the `s3s` crate gives only a code.
 const WORDS: [(&str, &str); 11] = [
     (
         "InvalidBucketName",
@@ -61,7 +61,7 @@ const WORDS: [(&str, &str); 11] = [
     ("SignatureDoesNotMatch", "the signature is not what the secret key makes of this request"),
 ];
 
-/// Returns words for the code in an error's document.
+/// Returns the message for the code in an error document.
 pub(super) fn words(document: &str) -> &'static str {
     let code = document.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     let row = WORDS.iter().find(|(known, _)| code.is_some_and(|(code, _)| code == *known));

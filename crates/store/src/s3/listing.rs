@@ -12,22 +12,22 @@ use crate::stored::bucket;
 use crate::stored::listing::{Entry, Query, is_xml};
 use crate::stored::object;
 
-/// The most lines of a page.
+/// Maximum number of lines per page.
 const PAGE_KEYS_MAX: usize = 1000;
 
-/// What S3 leaves as it is in the keys of a listing with `encoding-type=url`.
+/// Characters that S3 does not encode in the keys of a listing with `encoding-type=url`.
 const KEPT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b'/');
 
-/// Writes keys as the client wants them: as they are, or safe for XML.
+/// Writes keys as the client requests: unchanged, or encoded for XML.
 #[derive(Clone, Copy)]
 pub(super) struct Writer {
     is_encoded: bool,
 }
 
 impl Writer {
-    /// Encodes where the client asks for it, and where one of `names` has no form in XML: the
-    /// answer says that it is encoded, and stays well formed.
+    /// Encodes if the client requests it, and also if XML cannot represent one of `names`: the
+    /// answer then declares that it is encoded, and is well-formed.
     pub(super) fn new<'n>(
         encoding: Option<&EncodingType>,
         names: impl IntoIterator<Item = &'n str>,
@@ -43,13 +43,13 @@ impl Writer {
         }
     }
 
-    /// Returns how names are written, for the answer to say.
+    /// Returns the encoding that the answer declares.
     pub(super) fn encoding(self) -> Option<EncodingType> {
         self.is_encoded.then(|| EncodingType::from_static(EncodingType::URL))
     }
 }
 
-/// The lines of a page, sorted into objects and common prefixes.
+/// The lines of a page, divided into objects and common prefixes.
 fn lines(
     entries: &[Entry<Arc<object::Object>>],
     writer: Writer,
@@ -94,7 +94,7 @@ pub(super) async fn version_1(
     let next = page.entries.last().filter(|_| page.is_truncated && input.delimiter.is_some());
     Ok(S3Response::new(ListObjectsOutput {
         name: Some(input.bucket),
-        // Clients decode every name of this older listing but the prefix.
+        // Clients decode every name of this older listing except the prefix.
         prefix: Some(match input.prefix {
             Some(prefix) if !is_xml(&prefix) => writer.write(&prefix),
             prefix => prefix.unwrap_or_default(),
@@ -224,11 +224,11 @@ impl Line {
     }
 }
 
-/// Lists versions from behind the marker on; the last keys may bring more than the limit.
+/// Lists versions from the marker on; the last keys may exceed the limit.
 fn version_lines(bucket: &bucket::Bucket, query: Query<'_>, version_id: Option<&str>) -> Vec<Line> {
     let mut all = Vec::new();
     let index = bucket.index();
-    // The key that the page before broke off in the middle of.
+    // The key in which the previous page ended.
     if let Some(version_id) = version_id {
         let inside = Query { prefix: query.after, limit: 1, ..Query::default() };
         for entry in index.list_versions(inside).entries {

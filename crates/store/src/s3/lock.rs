@@ -1,4 +1,4 @@
-//! Object locks: retention and legal holds of versions, in buckets that were made to have them.
+//! Object locks: retention and legal holds of versions, in buckets created with object lock.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::stored::object::{About, Lock, Object, Retention};
 
 const GOVERNANCE: &str = ObjectLockRetentionMode::GOVERNANCE;
 
-/// Tells whether a version must not be deleted, unless the lie that is due says otherwise.
+/// Returns whether a version must not be deleted, unless a lie is due.
 pub(super) fn forbids_delete(
     account: &Account,
     bucket: &StoredBucket,
@@ -87,7 +87,8 @@ pub(super) async fn hold(
     Ok(S3Response::new(PutObjectLegalHoldOutput::default()))
 }
 
-/// What answers to a read say of a lock: the mode of its retention, its end, and the legal hold.
+/// The description of a lock in answers to reads: mode and end of its retention, and the legal
+/// hold.
 pub(super) type ShownLock =
     (Option<ObjectLockMode>, Option<ObjectLockRetainUntilDate>, Option<ObjectLockLegalHoldStatus>);
 

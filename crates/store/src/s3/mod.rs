@@ -1,6 +1,6 @@
 //! The S3 API: each operation reads its input, works on the account and writes its output.
 //!
-//! The protocol itself (routing, signatures, XML) is the `s3s` crate's.
+//! The `s3s` crate implements the protocol itself (routing, signatures, XML).
 
 mod bucket;
 mod checksum;
@@ -35,7 +35,7 @@ pub(crate) fn service(
     region: &str,
 ) -> S3Service {
     let mut config = S3Config::default();
-    // A DeleteObjects request of 1000 keys of 1024 bytes, with room for escapes.
+    // A DeleteObjects request with 1000 keys of 1024 bytes, with room for escapes.
     config.xml_max_body_size = 8 << 20;
     config.normalize_forward_slash_path = false;
     let config = Arc::new(StaticConfigProvider::new(Arc::new(config)));
@@ -52,8 +52,8 @@ pub(crate) fn service(
     builder.build()
 }
 
-/// Corrects the documents of the `s3s` crate: errors name the request, and characters that XML
-/// cannot carry, which a document repeats from its request, are replaced so that it is well formed.
+/// Corrects the documents of the `s3s` crate: adds the request's ID to errors, and replaces
+/// characters from the request that XML cannot represent, so that the document is well-formed.
 pub(crate) fn mend(headers: &mut http::HeaderMap, body: &mut s3s::Body, request_id: &str) {
     let Some(bytes) = body.bytes() else { return };
     let Ok(text) = std::str::from_utf8(&bytes) else { return };
@@ -64,7 +64,7 @@ pub(crate) fn mend(headers: &mut http::HeaderMap, body: &mut s3s::Body, request_
     let text = carried.as_deref().unwrap_or(text);
     let mended = match text.strip_suffix("</Error>") {
         Some(rest) => {
-            // An error that brings headers of its own has lost this one.
+            // An error with its own headers has lost this one.
             let kind = http::HeaderValue::from_static("application/xml");
             headers.entry(http::header::CONTENT_TYPE).or_insert(kind);
             let words = match rest.contains("<Message>") {
@@ -81,7 +81,7 @@ pub(crate) fn mend(headers: &mut http::HeaderMap, body: &mut s3s::Body, request_
     *body = mended.into();
 }
 
-/// Buckets below `localhost`, for clients that use virtual-hosted addresses.
+/// Buckets below `localhost`, for clients with virtual-hosted addressing.
 struct Host;
 
 impl S3Host for Host {
@@ -93,13 +93,13 @@ impl S3Host for Host {
     }
 }
 
-/// The S3 face of the account.
+/// The S3 API of the account.
 struct Front {
     account: Arc<Account>,
     region: String,
 }
 
-/// Writes the trait's methods, each of which hands its input to a function of the account.
+/// Writes the trait's methods, each of which passes its input to a function of the account.
 macro_rules! operations {
     ($($name:ident($input:ty) -> $output:ty = $place:path;)*) => {
         #[async_trait::async_trait]

@@ -26,7 +26,7 @@ use crate::stored::upload::{self, Upload, UploadFacts, place};
 
 const PART_NUMBER_MAX: i32 = 10_000;
 
-/// The least bytes of a part that is not the last.
+/// Minimum size of a part other than the last.
 const PART_BYTES_MIN: u64 = 5 << 20;
 
 pub(super) async fn create(
@@ -109,7 +109,7 @@ pub(super) async fn part(
     })))
 }
 
-/// Adds bytes that are in the store already as a part.
+/// Adds stored bytes as a part.
 pub(super) async fn add_copied(
     front: &Front,
     bucket: &Arc<Bucket>,
@@ -177,7 +177,7 @@ pub(super) async fn complete(
     let precondition = precondition(input.if_match, input.if_none_match);
     let done = front.account.complete_upload(&bucket, &upload, draft, &precondition).await;
     let object = match done {
-        // Another was first with the same parts.
+        // Another client was first with the same parts.
         Err(Refusal::NoSuchUpload) => {
             completed_before(&bucket, &input.key, &named).ok_or(Refusal::NoSuchUpload)?
         }
@@ -199,14 +199,15 @@ fn completed(bucket: String, key: String, object: &Object) -> CompleteMultipartU
     })
 }
 
-/// Returns the object that these parts have become already: the client had lost the answer.
+/// Returns the object that these parts have already become, if the client did not receive the
+/// answer.
 fn completed_before(bucket: &Bucket, key: &str, named: &[(i32, String)]) -> Option<Arc<Object>> {
     let current = bucket.index().current(key).cloned()?;
     let tags: Option<Vec<_>> = named.iter().map(|(_, etag)| upload::digest(etag)).collect();
     (*current.etag == *upload::joined_etag(&tags?)).then_some(current)
 }
 
-/// Refuses parts that are too small, and parts whose checksum the client names otherwise.
+/// Refuses parts that are too small, and parts for which the client sends another checksum.
 fn check_parts(named: &[CompletedPart], joined: &upload::Completed) -> S3Result<()> {
     let but_last = &joined.part_bytes[..joined.part_bytes.len() - 1];
     if but_last.iter().any(|bytes| *bytes < PART_BYTES_MIN) {
@@ -289,7 +290,7 @@ pub(super) async fn list_uploads(
     let key_marker = input.key_marker.as_deref().unwrap_or_default();
     let after = match &input.upload_id_marker {
         Some(id) => place(key_marker, id),
-        // Behind every upload of that key: identities are hexadecimal digits.
+        // After every upload of that key, because IDs are hexadecimal digits.
         None if !key_marker.is_empty() => place(key_marker, "g"),
         None => "".into(),
     };

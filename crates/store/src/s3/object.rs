@@ -1,4 +1,4 @@
-//! Objects: write, read, ask about, delete.
+//! Objects: write, read, metadata, delete.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) async fn put(
     })))
 }
 
-/// Returns the length of the body itself, not of the frames it travels in.
+/// Returns the length of the body itself, without the framing in which it is sent.
 pub(super) fn body_length(
     headers: &http::HeaderMap,
     content_length: Option<i64>,
@@ -70,22 +70,22 @@ pub(super) fn header_text<'h>(headers: &'h http::HeaderMap, name: &str) -> Optio
     headers.get(name)?.to_str().ok()
 }
 
-/// Returns the version identity where the bucket keeps versions.
+/// Returns the version's ID if the bucket keeps versions.
 pub(super) fn shown_version(object: &Object) -> Option<String> {
     (!object.is_null_version).then(|| object.version_id())
 }
 
-/// An object found for a read.
+/// An object that a read has found.
 struct Found {
     object: Arc<Object>,
     body: Body,
-    /// The bytes that are wanted, where not all.
+    /// The requested range, if not the whole object.
     range: Option<Range<u64>>,
     parts_count: Option<i32>,
 }
 
 impl Found {
-    /// Returns how many bytes are wanted.
+    /// Returns the number of requested bytes.
     fn length(&self) -> u64 {
         self.range.as_ref().map_or(self.body.length(), |range| range.end - range.start)
     }
@@ -95,7 +95,7 @@ impl Found {
         Some(format!("bytes {}-{}/{length}", range.start, range.end.saturating_sub(1)))
     }
 
-    /// Returns the checksum of the whole or of the part that is read; other ranges have none.
+    /// Returns the checksum of the whole object or of the requested part; other ranges have none.
     fn checksum(&self, part_number: Option<i32>) -> Option<Checksum> {
         let about = &self.object.about;
         match (part_number, &self.range) {
@@ -108,7 +108,7 @@ impl Found {
     }
 }
 
-/// What a read names.
+/// The object that a read names.
 struct Wanted<'a> {
     bucket: &'a str,
     key: &'a str,
@@ -152,7 +152,7 @@ fn find(front: &Front, wanted: &Wanted<'_>, condition: ReadCondition) -> S3Resul
     Ok(Found { object, body, range, parts_count })
 }
 
-/// Adds to a refusal what S3 says of a key under a delete marker.
+/// Adds to an error the headers that S3 sends for a key with a delete marker.
 fn missing(bucket: &Bucket, key: &str, refusal: Refusal) -> S3Error {
     let is_marked = matches!(refusal, Refusal::DeleteMarker);
     let mut error = S3Error::from(refusal);
@@ -185,7 +185,7 @@ fn part_range(object: &Object, number: i32, length: u64) -> S3Result<Range<u64>>
     Ok(start..start + size)
 }
 
-/// Finds the object that a read or a question names.
+/// Finds the object of a GET or HEAD.
 macro_rules! find {
     ($front:ident, $input:ident) => {{
         let wanted = Wanted {
@@ -205,7 +205,7 @@ macro_rules! find {
     }};
 }
 
-/// Answers a read, or a question about an object: what both say of it.
+/// Builds the common part of the answers to GET and HEAD.
 macro_rules! answer {
     ($input:ident, $found:ident => $output:ident { $($fields:tt)* }) => {{
         let (object, about) = (&$found.object, &$found.object.about);

@@ -1,5 +1,6 @@
-//! Which parameters of an address the store reads. S3 names operations by them: without its
-//! parameter a rename would pass for a PUT, and a delete of settings for that of a bucket.
+//! The query parameters that the store reads. S3 distinguishes operations by them: if unknown ones
+//! were ignored, a rename would be taken for a PUT, and a delete of settings for a delete of the
+//! bucket.
 
 use http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
@@ -49,9 +50,9 @@ pub(super) fn check(method: &Method, uri: &Uri, headers: &HeaderMap) -> S3Result
         let methods =
             row.map_or("", |(_, bucket, object)| if is_of_object { object } else { bucket });
         methods.split(' ').any(|known| known == method.as_str())
-            // A version is locked by its name, and never put.
+            // A lock applies to a given version, but a put never does.
             || (name == "versionId" && is_lock)
-            // Signatures, and what clients add for logs.
+            // Parameters of signatures, and those that clients add for logs.
             || name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("x-"))
     };
     match names(query).find(|name| !is_read(name)) {
@@ -62,7 +63,7 @@ pub(super) fn check(method: &Method, uri: &Uri, headers: &HeaderMap) -> S3Result
     }
 }
 
-/// Returns the first value of a parameter, however its name is spelled.
+/// Returns the first value of a parameter, in any encoding of its name.
 pub(super) fn value(query: &str, name: &str) -> Option<String> {
     pairs(query).find(|(known, _)| decoded(known) == name).map(|(_, value)| decoded(value))
 }

@@ -1,4 +1,5 @@
-//! Reads whose `Range` is not one range of bytes: S3 takes no notice of it and answers in full.
+//! Reads whose `Range` is not a single range of bytes: S3 ignores the header and returns the whole
+//! object.
 
 use http::header::{AUTHORIZATION, RANGE};
 use http::uri::PathAndQuery;
@@ -10,8 +11,9 @@ use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
 use super::door;
 
-/// Hands such a read on without the header, which the `s3s` crate would refuse. A route is asked
-/// behind the signature, which covers the header; so the service it hands on to asks for none.
+/// Forwards such a read without the header, which the `s3s` crate would refuse. A route is called
+/// after the signature, which covers the header, was checked; so the service that it forwards to
+/// requires none.
 pub(super) struct Unranged(pub(super) S3Service);
 
 #[async_trait::async_trait]
@@ -49,7 +51,7 @@ impl S3Route for Unranged {
     }
 }
 
-/// Returns an address without the signature in its query.
+/// Returns a URL without the signature in its query.
 fn unsigned(uri: &Uri) -> S3Result<Uri> {
     let query = uri.query().unwrap_or_default().split('&');
     let kept: Vec<_> = query.filter(|part| !part.starts_with("X-Amz-")).collect();

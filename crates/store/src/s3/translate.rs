@@ -1,4 +1,4 @@
-//! Between the types of S3 and those of the store.
+//! Conversions between the types of S3 and those of the store.
 
 use s3s::checksum::ChecksumHasher;
 use s3s::dto::{ETag, ETagCondition, Metadata, Owner, StreamingBlob, Timestamp};
@@ -12,10 +12,10 @@ use crate::error::Refusal;
 use crate::stored::index::{EtagRule, Precondition};
 use crate::stored::object::{About, Object};
 
-/// The most bytes that one PUT or one part may have.
+/// Maximum size of one PUT or one part, in bytes.
 const UPLOAD_BYTES_MAX: u64 = 5 << 30;
 
-/// The most bytes that names and values of an object's own metadata may have.
+/// Maximum size of names and values of an object's user metadata, in bytes.
 const METADATA_BYTES_MAX: usize = 2048;
 
 /// Returns the owner of everything in this store.
@@ -45,7 +45,7 @@ pub(super) fn precondition(
     Precondition { if_match: rule(if_match), if_none_match: rule(if_none_match) }
 }
 
-/// What a read asks of the object's state.
+/// The conditions of a read.
 pub(super) struct ReadCondition {
     pub(super) if_match: Option<ETagCondition>,
     pub(super) if_none_match: Option<ETagCondition>,
@@ -54,7 +54,7 @@ pub(super) struct ReadCondition {
 }
 
 impl ReadCondition {
-    /// Refuses with 412 or 304, in the order that HTTP gives.
+    /// Refuses with 412 or 304, in the order of precedence of HTTP.
     pub(super) fn check(self, object: &Object) -> S3Result<()> {
         // HTTP dates have whole seconds.
         let modified = timestamp(object.modified_us / 1_000_000 * 1_000_000);
@@ -73,7 +73,7 @@ impl ReadCondition {
     }
 }
 
-/// Returns the answer 304, with the headers that a cache goes on with.
+/// Returns the answer 304, with the headers for caches.
 fn not_modified(object: &Object) -> S3Error {
     let mut error = s3_error!(NotModified);
     let mut headers = http::HeaderMap::new();
@@ -88,7 +88,7 @@ pub(super) fn metadata(pairs: &[(String, String)]) -> Option<Metadata> {
     (!pairs.is_empty()).then(|| pairs.iter().cloned().collect())
 }
 
-/// Headers that S3 stores with an object, as a client gave them.
+/// Headers that S3 stores with an object, as the client sent them.
 #[derive(Default)]
 pub(super) struct Described {
     pub(super) content_type: Option<String>,
@@ -100,7 +100,8 @@ pub(super) struct Described {
     pub(super) metadata: Option<Metadata>,
 }
 
-/// Returns what an input says of an object: each type of S3's inputs has fields of its own for it.
+/// Returns the description of an object in an input: each type of S3's inputs has its own fields
+/// for it.
 macro_rules! described {
     ($input:ident) => {
         $crate::s3::translate::Described {
@@ -133,7 +134,7 @@ impl Described {
         };
         keep("cache-control", self.cache_control);
         keep("content-disposition", self.content_disposition);
-        // "aws-chunked" is how the body travels, not what it is.
+        // "aws-chunked" is a transfer encoding, not a property of the object.
         keep("content-encoding", self.content_encoding.and_then(without_aws_chunked));
         keep("content-language", self.content_language);
         let expires = self.expires.map(|at| time::OffsetDateTime::from(at).unix_timestamp());
@@ -153,7 +154,7 @@ fn without_aws_chunked(encoding: String) -> Option<String> {
     (!rest.is_empty()).then(|| rest.join(", "))
 }
 
-/// Returns the stored header of that name.
+/// Returns the stored header with this name.
 pub(super) fn header(about: &About, name: &str) -> Option<String> {
     about.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
 }
@@ -168,7 +169,7 @@ pub(super) fn encode_base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Takes the body of a put or a part in.
+/// Receives the body of a put or a part.
 pub(super) async fn take_in_upload(
     storage: &Storage,
     body: Option<StreamingBlob>,
@@ -179,13 +180,13 @@ pub(super) async fn take_in_upload(
     take_in(storage, body, length, UPLOAD_BYTES_MAX, hasher).await
 }
 
-/// Turns a number that S3 allows to be negative into a count.
+/// Converts a number that S3 allows to be negative to a count.
 pub(super) fn count(number: Option<i32>, default: i32) -> S3Result<usize> {
     usize::try_from(number.unwrap_or(default))
         .map_err(|_| s3_error!(InvalidArgument, "a count must not be negative"))
 }
 
-/// Returns the error of an object that is a delete marker, with the headers S3 adds.
+/// Returns the error for an object that is a delete marker, with the headers that S3 adds.
 pub(super) fn marked_deleted(object: &Object) -> S3Error {
     let mut error = s3_error!(MethodNotAllowed);
     let mut headers = http::HeaderMap::new();

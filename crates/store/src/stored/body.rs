@@ -19,21 +19,21 @@ use tokio::task::JoinHandle;
 
 use crate::disk::Disk;
 
-/// Bytes read from a file at once, and the size of a page in memory.
+/// Bytes per read from a file, and the size of a page in memory.
 pub(crate) const PAGE_BYTES: usize = 1 << 20;
 
-/// Where an extent's bytes are.
+/// Location of an extent's bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// A page in memory, which has its share of the budget as long as anybody reads it.
+    /// A page in memory, which keeps its share of the budget as long as it has readers.
     Memory(Bytes),
     File(Arc<ExtentFile>),
 }
 
-/// A file that holds the bytes of objects and parts.
+/// A file with the bytes of objects and parts.
 ///
-/// It counts the sidecars that name it. One that none names leaves the disk when its last reader
-/// lets go of it, so that a read that has begun is never cut by a delete.
+/// It counts the sidecars that name it. When the count is zero, it is removed from the disk with
+/// its last reader, so that a delete does not interrupt a read in progress.
 #[derive(Debug)]
 pub(crate) struct ExtentFile {
     disk: Arc<Disk>,
@@ -42,7 +42,7 @@ pub(crate) struct ExtentFile {
 }
 
 impl ExtentFile {
-    /// A file that no sidecar names yet.
+    /// Creates a file that no sidecar names yet.
     pub(crate) fn new(disk: Arc<Disk>, id: u64) -> Arc<ExtentFile> {
         Arc::new(ExtentFile { disk, id, sidecars: AtomicUsize::new(0) })
     }
@@ -51,12 +51,12 @@ impl ExtentFile {
         self.disk.bytes_path(self.id)
     }
 
-    /// Counts a sidecar that names it.
+    /// Adds a sidecar that names it.
     pub(crate) fn keep(&self) {
         self.sidecars.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes back what [`keep`](ExtentFile::keep) has counted.
+    /// Removes a sidecar that [`keep`](ExtentFile::keep) has counted.
     fn let_go(&self) {
         self.sidecars.fetch_sub(1, Ordering::Relaxed);
     }
@@ -65,13 +65,13 @@ impl ExtentFile {
 impl Drop for ExtentFile {
     fn drop(&mut self) {
         if *self.sidecars.get_mut() == 0 {
-            // One that stays behind is swept at the next start.
+            // If it remains, the next start sweeps it.
             let _ = self.disk.remove(&self.path());
         }
     }
 }
 
-/// A piece of a source.
+/// A section of a source.
 #[derive(Clone, Debug)]
 pub(crate) struct Extent {
     pub(crate) source: Source,
@@ -84,7 +84,7 @@ pub(crate) struct Extent {
 pub(crate) struct Body {
     extents: Arc<[Extent]>,
     length: u64,
-    /// Position of a byte that is served flipped: the lie "corrupt_byte".
+    /// Position of a byte that is returned inverted: the lie "corrupt_byte".
     pub(crate) flaw: Option<u64>,
 }
 
@@ -94,7 +94,7 @@ impl Body {
         Body { extents: extents.into(), length, flaw: None }
     }
 
-    /// Returns the body with one byte that is served flipped, or none.
+    /// Returns the body with a byte that is returned inverted, or with none.
     pub(crate) fn with_flaw(self, flaw: Option<u64>) -> Body {
         Body { flaw, ..self }
     }
@@ -111,12 +111,12 @@ impl Body {
         &self.extents
     }
 
-    /// Counts a sidecar that names the files of this body.
+    /// Adds a sidecar that names the files of this body.
     pub(crate) fn keep(&self) {
         self.files().for_each(|file| file.keep());
     }
 
-    /// Takes back what [`keep`](Body::keep) has counted.
+    /// Removes a sidecar that [`keep`](Body::keep) has counted.
     pub(crate) fn let_go(&self) {
         self.files().for_each(|file| file.let_go());
     }
@@ -178,17 +178,17 @@ impl Body {
     }
 }
 
-/// Streams a body: pages of memory as they are, files in reads of [`PAGE_BYTES`].
+/// Streams a body: pages of memory unchanged, files in reads of [`PAGE_BYTES`].
 #[derive(Debug)]
 pub(crate) struct BodyStream {
     body: Body,
     extent: usize,
-    /// Bytes of the current extent that are through.
+    /// Bytes of the current extent that have been returned.
     inside: u64,
-    /// Bytes of the body that are through.
+    /// Bytes of the body that have been returned.
     position: u64,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
-    /// The current extent's open file.
+    /// Open file of the current extent.
     file: Option<Arc<File>>,
 }
 
@@ -240,7 +240,7 @@ impl BodyStream {
         }
     }
 
-    /// Counts `bytes` as through, and flips the flawed byte if it is among them.
+    /// Counts `bytes` as returned, and inverts the flawed byte if it is among them.
     fn advance(&mut self, bytes: Bytes) -> Bytes {
         let start = self.position;
         self.inside += bytes.len() as u64;
@@ -344,7 +344,7 @@ mod tests {
         let body = file("bytes", "doomed");
         let Source::File(kept) = &body.extents()[0].source else { unreachable!() };
         let path = kept.path();
-        // Of two objects that share it, each takes only its own share away.
+        // Of two objects that share it, each releases only its own share.
         body.keep();
         body.keep();
         body.let_go();

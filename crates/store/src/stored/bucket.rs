@@ -10,41 +10,41 @@ use crate::error::Refusal;
 use crate::stored::index::{Index, Versioning};
 use crate::stored::upload::Upload;
 
-/// What a bucket takes besides its name and the texts of its settings: itself, its index, its place in
-/// the tree of buckets.
+/// Memory of a bucket in addition to its name and the texts of its settings: itself, its index, its
+/// entry in the tree of buckets.
 const BUCKET_BYTES: usize = 1024;
 
 /// A bucket.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     pub(crate) name: Box<str>,
-    /// Identity of the bucket, and name of its directory on the disk.
+    /// Number of the bucket, and name of its directory on the disk.
     pub(crate) id: u64,
     pub(crate) created_us: u64,
     settings: RwLock<Settings>,
-    /// The memory of the bucket and of its settings.
+    /// Memory of the bucket and of its settings.
     record: Mutex<Reservation>,
-    /// Held while the settings change on the disk as well.
+    /// Locked while the settings change, on the disk as well.
     pub(crate) turn: Mutex<()>,
     index: RwLock<Index>,
     uploads: Mutex<BTreeMap<Box<str>, Arc<Upload>>>,
 }
 
-/// What can be set on a bucket.
+/// Settings of a bucket.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Settings {
     /// Swift container metadata, names in lower case and without prefix.
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) versioning: Versioning,
-    /// Whether its versions can be locked; it keeps versions then.
+    /// Whether its versions can be locked, which implies that it keeps versions.
     pub(crate) locks_objects: bool,
     /// Swift storage policy, by name only.
     pub(crate) policy: Option<String>,
 }
 
 impl Settings {
-    /// Returns the bytes to reserve for a bucket of this name with these settings.
+    /// Returns the bytes to reserve for a bucket with this name and these settings.
     pub(crate) fn record_bytes(&self, name: &str) -> u64 {
         let pairs = self.metadata.iter();
         let pairs: usize = pairs.map(|(name, value)| name.len() + value.len() + 48).sum();
@@ -81,7 +81,7 @@ impl Bucket {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).versioning
     }
 
-    /// Changes the settings, if there is memory for them, and returns them as they are now.
+    /// Changes the settings, if there is memory for them, and returns the new ones.
     pub(crate) fn change_settings(
         &self,
         change: impl FnOnce(&mut Settings),
@@ -105,7 +105,7 @@ impl Bucket {
         if index.is_closed { Err(Refusal::NoSuchBucket) } else { Ok(index) }
     }
 
-    /// Returns the open multipart uploads by their identity.
+    /// Returns the open multipart uploads by ID.
     pub(crate) fn uploads(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<Upload>>> {
         self.uploads.lock().unwrap_or_else(PoisonError::into_inner)
     }

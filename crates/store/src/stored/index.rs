@@ -1,4 +1,4 @@
-//! The versions of a bucket's objects in the order of their keys, and what is counted of them.
+//! The versions of a bucket's objects in the order of their keys, with counters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ pub(crate) enum Versioning {
     Suspended,
 }
 
-/// What must hold of the current version for a write to happen.
+/// Condition on the current version for a write to be executed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Precondition {
     pub(crate) if_match: Option<EtagRule>,
     pub(crate) if_none_match: Option<EtagRule>,
 }
 
-/// An entity tag that is asked for.
+/// An entity tag in a condition.
 #[derive(Clone, Debug)]
 pub(crate) enum EtagRule {
     Any,
@@ -35,7 +35,7 @@ pub(crate) enum EtagRule {
 }
 
 impl EtagRule {
-    /// Returns whether an object with this entity tag is meant.
+    /// Returns whether an object with this entity tag matches.
     pub(crate) fn matches(&self, etag: &str) -> bool {
         match self {
             EtagRule::Any => true,
@@ -43,7 +43,7 @@ impl EtagRule {
         }
     }
 
-    /// Reads `*` or a list of entity tags, with or without quotes.
+    /// Parses `*` or a list of entity tags, with or without quotes.
     pub(crate) fn parse(text: &str) -> EtagRule {
         if text.trim() == "*" {
             return EtagRule::Any;
@@ -56,7 +56,7 @@ impl EtagRule {
 }
 
 impl Precondition {
-    /// Refuses when the current version is not as the client wants it.
+    /// Refuses if the current version does not satisfy the condition.
     pub(crate) fn check(&self, current: Option<&Object>) -> Result<(), Refusal> {
         let current = current.filter(|object| !object.is_delete_marker());
         if self.if_match.is_some() && current.is_none() {
@@ -74,7 +74,7 @@ impl Precondition {
     }
 }
 
-/// All versions of one key, oldest first; nearly always one.
+/// All versions of one key, oldest first; almost always one.
 #[derive(Debug)]
 enum Slot {
     One(Arc<Object>),
@@ -98,11 +98,11 @@ impl Slot {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     slots: BTreeMap<Box<str>, Slot>,
-    /// Objects a reader sees.
+    /// Number of objects visible to a reader.
     pub(crate) objects: u64,
-    /// Their bytes.
+    /// Total size of those objects.
     pub(crate) bytes: u64,
-    /// The bucket was deleted; what still arrives for it is refused.
+    /// Whether the bucket was deleted; later requests for it are refused.
     pub(crate) is_closed: bool,
 }
 
@@ -111,7 +111,7 @@ impl Index {
         self.slots.is_empty()
     }
 
-    /// Returns the current version, delete markers included.
+    /// Returns the current version, which may be a delete marker.
     pub(crate) fn current(&self, key: &str) -> Option<&Arc<Object>> {
         self.slots.get(key).map(Slot::current)
     }
@@ -121,12 +121,13 @@ impl Index {
         versions.iter().find(|object| object.version_id() == version_id)
     }
 
-    /// Returns the version with this identity.
+    /// Returns the version with this number.
     pub(crate) fn exactly(&self, key: &str, id: u64) -> Option<&Arc<Object>> {
         self.slots.get(key)?.versions().iter().find(|object| object.id == id)
     }
 
-    /// Adds a version; returns those it replaces, itself among them when a later one is there.
+    /// Adds a version; returns the versions that it replaces, including itself if a later one
+    /// exists.
     pub(crate) fn insert(&mut self, key: &str, object: Arc<Object>) -> Vec<Arc<Object>> {
         if !self.slots.contains_key(key) {
             self.count(None, Some(&object));
@@ -154,7 +155,7 @@ impl Index {
         replaced
     }
 
-    /// Takes one version out, or the null version when `version_id` is `None`.
+    /// Removes a version, or the null version if `version_id` is `None`.
     pub(crate) fn remove(&mut self, key: &str, version_id: Option<&str>) -> Option<Arc<Object>> {
         let wanted = version_id.unwrap_or("null");
         let versions = self.slots.get(key)?.versions();
@@ -166,13 +167,13 @@ impl Index {
         Some(removed)
     }
 
-    /// Takes exactly this version out, if it is still there.
+    /// Removes exactly this version, if it still exists.
     pub(crate) fn remove_exactly(&mut self, key: &str, id: u64) -> Option<Arc<Object>> {
         let version_id = self.exactly(key, id)?.version_id();
         self.remove(key, Some(&version_id))
     }
 
-    /// Puts `object` in the place of the version with the same identity.
+    /// Replaces the version with the same number by `object`.
     pub(crate) fn replace(&mut self, key: &str, object: Arc<Object>) -> bool {
         let Some(slot) = self.slots.get_mut(key) else { return false };
         let versions = match slot {
@@ -186,7 +187,7 @@ impl Index {
         true
     }
 
-    /// Lists the current versions that a reader sees.
+    /// Lists the current versions that are visible to a reader.
     pub(crate) fn list(&self, query: Query<'_>) -> Page<Arc<Object>> {
         listing::list(&self.slots, query, |slot| {
             let current = slot.current();

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// What is asked of a listing; empty strings mean absent.
+/// Parameters of a listing; empty strings mean absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Query<'a> {
     pub(crate) prefix: &'a str,
     pub(crate) delimiter: &'a str,
-    /// Names up to this one are left out.
+    /// Names up to this one are omitted.
     pub(crate) after: &'a str,
     pub(crate) limit: usize,
 }
@@ -17,7 +17,7 @@ pub(crate) struct Query<'a> {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Entry<T> {
     Key(Box<str>, T),
-    /// All names with this beginning, which ends in the delimiter.
+    /// All names with this prefix, which ends in the delimiter.
     Prefix(Box<str>),
 }
 
@@ -33,11 +33,11 @@ impl<T> Entry<T> {
 #[derive(Debug)]
 pub(crate) struct Page<T> {
     pub(crate) entries: Vec<Entry<T>>,
-    /// More would follow.
+    /// Whether more entries follow.
     pub(crate) is_truncated: bool,
 }
 
-/// Lists `map` as `query` asks; values that `keep` turns down are not there.
+/// Lists `map` according to `query`; values that `keep` rejects are omitted.
 pub(crate) fn list<V, T>(
     map: &BTreeMap<Box<str>, V>,
     query: Query<'_>,
@@ -55,7 +55,7 @@ pub(crate) fn list<V, T>(
         for (name, value) in range {
             let Some(shown) = keep(value) else { continue };
             let group = group_of(name, query);
-            // The marker of a following page may be the group that ended the page before.
+            // The marker of a page may be the group that ended the previous page.
             let is_through = group == Some(query.after);
             if page.entries.len() == query.limit && !is_through {
                 page.is_truncated = true;
@@ -68,7 +68,7 @@ pub(crate) fn list<V, T>(
             if !is_through {
                 page.entries.push(Entry::Prefix(group.into()));
             }
-            // Jump over the group, however many names it holds.
+            // Skip the group, however many names it contains.
             match successor(group) {
                 Some(next) => lower = Bound::Included(next),
                 None => break 'seek,
@@ -80,7 +80,7 @@ pub(crate) fn list<V, T>(
     page
 }
 
-/// Returns the smallest string above all strings that begin with `prefix`, if there is one.
+/// Returns the smallest string above all strings with this prefix, if there is one.
 fn successor(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
@@ -103,7 +103,7 @@ fn group_of<'k>(name: &'k str, query: Query<'_>) -> Option<&'k str> {
     Some(&name[..query.prefix.len() + found + query.delimiter.len()])
 }
 
-/// Returns whether anything can lie between the bounds; `BTreeMap::range` panics if not.
+/// Returns whether the range can contain anything; otherwise `BTreeMap::range` panics.
 fn can_hold(lower: &Bound<String>, upper: &Bound<String>) -> bool {
     match (lower, upper) {
         (Bound::Included(low) | Bound::Excluded(low), Bound::Excluded(high)) => low < high,
@@ -111,12 +111,12 @@ fn can_hold(lower: &Bound<String>, upper: &Bound<String>) -> bool {
     }
 }
 
-/// Returns whether XML cannot carry a character, or its reader gets back another one.
+/// Returns whether XML cannot represent a character, or a reader would get another one.
 pub(crate) fn is_lost(c: char) -> bool {
     matches!(c, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// Returns whether XML can carry a text, and a reader gets back what was written.
+/// Returns whether XML can represent a text so that a reader gets it unchanged.
 pub(crate) fn is_xml(text: &str) -> bool {
     !text.contains(is_lost)
 }

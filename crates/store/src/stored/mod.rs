@@ -1,5 +1,5 @@
-//! What a store holds: bytes in pages or files, objects in versions, buckets with their indexes,
-//! uploads that wait to become objects.
+//! The data of a store: bytes in pages or files, objects in versions, buckets with their indexes,
+//! and multipart uploads.
 
 pub(crate) mod body;
 pub(crate) mod bucket;

@@ -1,4 +1,4 @@
-//! One version of an object: its bytes, and everything known about them.
+//! One version of an object: its bytes and its metadata.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::budget::Reservation;
 use crate::error::Refusal;
 use crate::stored::body::Body;
 
-/// Bytes charged for an object's place in the index beside its key and metadata.
+/// Bytes charged for an object's entry in the index, in addition to its key and metadata.
 const RECORD_BYTES: usize = 512;
 
-/// One stored version; never changed in place.
+/// One stored version, which is immutable.
 #[derive(Debug)]
 pub(crate) struct Object {
-    /// Place in the order of all writes, and the version's identity.
+    /// Number in the order of all writes, and ID of the version.
     pub(crate) id: u64,
-    /// Written while the bucket kept no versions.
+    /// Whether it was written while the bucket kept no versions.
     pub(crate) is_null_version: bool,
     pub(crate) body: Body,
     /// Without quotes.
@@ -27,7 +27,7 @@ pub(crate) struct Object {
     pub(crate) _record: Reservation,
 }
 
-/// What is about to be written: an object that has no place in the order yet.
+/// An object to be written, which has no number in the order of writes yet.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) body: Body,
@@ -35,12 +35,12 @@ pub(crate) struct Draft {
     pub(crate) about: About,
 }
 
-/// What the client said about an object; kept in the sidecar as it is here.
+/// The client's description of an object; stored unchanged in the sidecar.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct About {
     pub(crate) content_type: Option<Arc<str>>,
-    /// Headers that are stored and given back: cache-control, content-encoding and the like.
+    /// Headers that are stored and returned: cache-control, content-encoding and the like.
     pub(crate) headers: Vec<(String, String)>,
     /// User metadata, names in lower case and without the protocol's prefix.
     pub(crate) metadata: Vec<(String, String)>,
@@ -53,18 +53,19 @@ pub(crate) struct About {
     pub(crate) lock: Option<Lock>,
 }
 
-/// What keeps a version from being deleted.
+/// A lock that keeps a version from being deleted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Lock {
     pub(crate) retention: Option<Retention>,
-    /// Whether a legal hold is on it.
+    /// Whether it has a legal hold.
     pub(crate) is_held: bool,
 }
 
-/// Until when a version is kept.
+/// Until when a version is locked.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Retention {
-    /// Whether a client with the right to bypass can lift it; a compliance retention cannot be lifted.
+    /// Whether a client with the right to bypass can lift it; a compliance retention cannot be
+    /// lifted.
     pub(crate) is_governance: bool,
     pub(crate) until_us: u64,
 }
@@ -82,7 +83,7 @@ impl Lock {
     }
 }
 
-/// What kind of object it is.
+/// Kind of object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Form {
@@ -90,7 +91,7 @@ pub(crate) enum Form {
     Plain,
     /// The record of a delete in a bucket that keeps versions.
     DeleteMarker,
-    /// Swift: made of the listed segments, resolved when read.
+    /// Swift: composed of the listed segments, which are looked up when it is read.
     StaticLarge(Vec<Segment>),
 }
 
@@ -103,7 +104,7 @@ pub(crate) struct Segment {
     pub(crate) bytes: u64,
 }
 
-/// Checksums that the client asked for, in base64 as S3 writes them.
+/// Checksums that the client requested, in base64 as in S3.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Checksums {
@@ -112,11 +113,11 @@ pub(crate) struct Checksums {
     pub(crate) crc64nvme: Option<String>,
     pub(crate) sha1: Option<String>,
     pub(crate) sha256: Option<String>,
-    /// Computed over the parts' checksums, not over the bytes.
+    /// Whether it is computed over the parts' checksums instead of the bytes.
     pub(crate) is_composite: bool,
 }
 
-/// An algorithm of checksums.
+/// A checksum algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Algorithm {
@@ -127,11 +128,11 @@ pub(crate) enum Algorithm {
     Sha256,
 }
 
-/// The checksum that a multipart upload was begun with.
+/// The checksum with which a multipart upload was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChecksumRule {
     pub(crate) algorithm: Algorithm,
-    /// Over the parts' checksums, not over the bytes.
+    /// Whether it is computed over the parts' checksums instead of the bytes.
     pub(crate) is_composite: bool,
 }
 
@@ -144,7 +145,7 @@ impl Algorithm {
         Algorithm::Sha256,
     ];
 
-    /// Returns the name that stands in headers.
+    /// Returns the name in headers.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Algorithm::Crc32 => "crc32",
@@ -180,7 +181,7 @@ impl Checksums {
         }
     }
 
-    /// Returns the checksums with one value alone.
+    /// Returns checksums with a single value.
     pub(crate) fn one(rule: ChecksumRule, value: String) -> Checksums {
         let mut one = Checksums { is_composite: rule.is_composite, ..Checksums::default() };
         let slot = match rule.algorithm {
@@ -201,7 +202,7 @@ impl Checksums {
     }
 }
 
-/// Refuses what no version of any object is named by.
+/// Refuses a text that cannot be the ID of any version.
 pub(crate) fn check_version_id(text: &str) -> Result<(), Refusal> {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     match text == "null" || (text.len() == 16 && text.bytes().all(is_digit)) {
@@ -211,12 +212,12 @@ pub(crate) fn check_version_id(text: &str) -> Result<(), Refusal> {
 }
 
 impl Object {
-    /// Returns the version as the APIs name it.
+    /// Returns the version's ID in the format of the APIs.
     pub(crate) fn version_id(&self) -> String {
         if self.is_null_version { "null".to_owned() } else { format!("{:016x}", self.id) }
     }
 
-    /// Returns the number of bytes a reader gets, without looking segments up.
+    /// Returns the number of bytes that a reader gets, without looking up segments.
     pub(crate) fn length(&self) -> u64 {
         match &self.about.form {
             Form::StaticLarge(segments) => segments.iter().map(|segment| segment.bytes).sum(),
@@ -228,14 +229,14 @@ impl Object {
         self.about.form == Form::DeleteMarker
     }
 
-    /// Returns the content type, or the one S3 assumes.
+    /// Returns the content type, or the default of S3.
     pub(crate) fn content_type(&self) -> &str {
         self.about.content_type.as_deref().unwrap_or("binary/octet-stream")
     }
 }
 
 impl About {
-    /// Returns the bytes to reserve for the index's record of an object under `key`.
+    /// Returns the bytes to reserve for the index's record of an object with this key.
     pub(crate) fn record_bytes(&self, key: &str) -> u64 {
         let pairs = self.headers.iter().chain(&self.metadata);
         let text: usize = pairs.map(|(name, value)| name.len() + value.len() + 48).sum();

@@ -1,4 +1,4 @@
-//! Multipart uploads: parts that wait to become an object. They survive a restart.
+//! Multipart uploads: parts that will become an object. They survive a restart.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -12,16 +12,16 @@ use crate::hex::hex;
 use crate::stored::body::Body;
 use crate::stored::object::{About, ChecksumRule, Checksums};
 
-/// What a part takes besides its content: itself, the count of its memory, their places in two trees.
+/// Memory of a part in addition to its content: itself, its reservation, its entries in two trees.
 const PART_BYTES: usize = 384;
 
-/// What is known of an upload from its beginning; kept on the disk as it is here.
+/// Facts that are fixed when an upload begins; stored unchanged on the disk.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct UploadFacts {
     pub(crate) key: Box<str>,
     pub(crate) started_us: u64,
     pub(crate) about: About,
-    /// The checksum that the whole will have; fixed when the upload begins.
+    /// Checksum rule of the whole object.
     pub(crate) rule: Option<ChecksumRule>,
 }
 
@@ -29,13 +29,14 @@ pub(crate) struct UploadFacts {
 #[derive(Debug)]
 pub(crate) struct Upload {
     pub(crate) number: u64,
-    /// The number as clients name it.
+    /// The number in the format of the API.
     pub(crate) id: Box<str>,
     pub(crate) facts: UploadFacts,
     parts: Mutex<BTreeMap<i32, Part>>,
-    /// The memory of what is known of each part.
+    /// Memory of the records of parts.
     part_records: Mutex<BTreeMap<i32, Reservation>>,
-    /// It was completed or aborted. Parts arrive side by side; it ends when none is arriving.
+    /// Whether it was completed or aborted. Parts arrive concurrently; the upload ends when none is
+    /// arriving.
     pub(crate) is_closed: RwLock<bool>,
     _record: Reservation,
 }
@@ -50,7 +51,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Returns the bytes to reserve for what is known of the part besides its content.
+    /// Returns the bytes to reserve for the record of the part.
     pub(crate) fn record_bytes(&self) -> u64 {
         let sums = &self.checksums;
         let texts = [&sums.crc32, &sums.crc32c, &sums.crc64nvme, &sums.sha1, &sums.sha256];
@@ -60,7 +61,7 @@ impl Part {
     }
 }
 
-/// The parts of a finished upload, joined.
+/// The joined parts of a completed upload.
 pub(crate) struct Completed {
     pub(crate) body: Body,
     pub(crate) etag: Box<str>,
@@ -88,7 +89,7 @@ impl Upload {
         })
     }
 
-    /// Returns its place in the order of uploads: by key, then by age.
+    /// Returns its position in the order of uploads: by key, then by age.
     pub(crate) fn place(&self) -> Box<str> {
         place(&self.facts.key, &self.id)
     }
@@ -97,14 +98,14 @@ impl Upload {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a part in, for which room was made; returns the one whose place it takes.
+    /// Adds a part, for which memory was reserved; returns the part that it replaces.
     pub(crate) fn insert(&self, number: i32, part: Part, record: Reservation) -> Option<Part> {
         let mut records = self.part_records.lock().unwrap_or_else(PoisonError::into_inner);
         records.insert(number, record);
         self.parts().insert(number, part)
     }
 
-    /// Joins the parts that the client names, each by number and entity tag.
+    /// Joins the parts that the client lists, each by number and entity tag.
     pub(crate) fn join(&self, named: &[(i32, String)]) -> Result<Completed, Refusal> {
         if named.is_empty() {
             return Err(Refusal::InvalidPart);
@@ -134,19 +135,19 @@ impl Upload {
     }
 }
 
-/// Returns the entity tag of parts that were joined.
+/// Returns the entity tag of joined parts.
 pub(crate) fn joined_etag(digests: &[[u8; 16]]) -> Box<str> {
     format!("{}-{}", hex(&Md5::digest(digests.concat())), digests.len()).into()
 }
 
-/// Reads the digest that a part's entity tag is.
+/// Parses the digest in a part's entity tag.
 pub(crate) fn digest(etag: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(etag, 16).ok().filter(|_| etag.len() == 32).map(u128::to_be_bytes)
 }
 
-/// Returns an upload's place in the order of uploads.
+/// Returns an upload's position in the order of uploads.
 pub(crate) fn place(key: &str, id: &str) -> Box<str> {
-    // No key holds the character 0: XML has no form for it.
+    // No key contains the character 0, because XML cannot represent it.
     format!("{key}\0{id}").into()
 }
 

@@ -1,4 +1,4 @@
-//! Answers of the Swift API, and refusals in its words.
+//! Answers and errors of the Swift API.
 
 use std::fmt::Display;
 
@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use crate::error::Refusal;
 use crate::exchange::reply::{Reply, ReplyBody};
 
-/// A request that was not carried out.
+/// A failed request.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) status: StatusCode,
@@ -49,7 +49,7 @@ impl From<Refusal> for Failure {
             Refusal::InvalidPart | Refusal::InvalidPartOrder | Refusal::NoVersionName => {
                 StatusCode::BAD_REQUEST
             }
-            // Swift's own status for a client that went away.
+            // Swift's own status for a client that disconnected.
             Refusal::Incomplete | Refusal::Body(_) | Refusal::NotAsSigned => {
                 StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST)
             }
@@ -81,7 +81,7 @@ pub(super) fn json(status: StatusCode, document: &serde_json::Value) -> Reply {
 /// Returns an answer with a document.
 fn document(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {
     let body = body.into();
-    // Said here, because the answer to HEAD loses its body.
+    // Set here, because the answer to HEAD loses its body.
     let length = HeaderValue::from(body.len());
     let mut reply = Response::new(ReplyBody::bytes(body));
     reply.headers_mut().insert(header::CONTENT_LENGTH, length);
@@ -90,7 +90,7 @@ fn document(status: StatusCode, content_type: &'static str, body: impl Into<Byte
     reply
 }
 
-/// Sets a header; a value that HTTP cannot carry is left out.
+/// Sets a header; omits a value that HTTP cannot represent.
 pub(super) fn set(reply: &mut Reply, name: impl TryInto<HeaderName>, value: impl Display) {
     if let (Ok(name), Ok(value)) =
         (name.try_into(), HeaderValue::from_bytes(value.to_string().as_bytes()))

@@ -1,4 +1,4 @@
-//! Bulk deletes, and the report that they answer with.
+//! Bulk deletes, and the report in their answer.
 
 use http::StatusCode;
 use serde_json::json;
@@ -11,10 +11,10 @@ use crate::exchange::reply::Reply;
 
 const DELETES_MAX: usize = 10_000;
 
-/// The longest list of names: each is at most 1024 bytes, perhaps all of them encoded.
+/// Maximum length of the list of names: each has at most 1024 bytes, possibly all of them encoded.
 const LIST_BYTES_MAX: usize = DELETES_MAX * 3 * 1300;
 
-/// Answers `bulk-delete`: a name on each line, of an object or of a container.
+/// Answers `bulk-delete`, with the name of an object or a container on each line.
 pub(super) async fn delete(swift: &Swift, call: &mut Call) -> Result<Reply, Failure> {
     let list = call.text(LIST_BYTES_MAX).await?;
     let list = String::from_utf8_lossy(&list);

@@ -1,4 +1,4 @@
-//! A request to the Swift API, taken apart.
+//! A parsed request to the Swift API.
 
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
@@ -8,11 +8,11 @@ use percent_encoding::percent_decode_str;
 use super::answer::Failure;
 use crate::exchange::request_body::RequestBody;
 
-/// The longest names that Swift allows.
+/// Maximum length of names in Swift.
 const CONTAINER_BYTES_MAX: usize = 256;
 const OBJECT_BYTES_MAX: usize = 1024;
 
-/// Swift's limit of the metadata of one container or object.
+/// Swift's limit for the metadata of one container or object.
 const METADATA_BYTES_MAX: usize = 4096;
 
 /// A request to the Swift API.
@@ -25,7 +25,7 @@ pub(super) struct Call {
     pub(super) body: RequestBody,
 }
 
-/// What the path of a storage request names.
+/// Container and object in the path of a storage request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Place {
     pub(super) account: String,
@@ -45,7 +45,7 @@ impl Call {
         Ok(Call { method: parts.method, headers: parts.headers, path, query, body })
     }
 
-    /// Returns what a path below `/v1/` names.
+    /// Parses a path below `/v1/`.
     pub(super) fn place(&self) -> Result<Place, Failure> {
         let mut parts = self.path.splitn(5, '/').skip(2).map(str::to_owned);
         let place = Place {
@@ -81,7 +81,7 @@ impl Call {
         header_text(&self.headers, name)
     }
 
-    /// Returns the headers below `prefix`, by the rest of their names.
+    /// Returns the headers with this prefix, by the rest of their names.
     pub(super) fn prefixed(&self, prefix: &str) -> Vec<(String, String)> {
         self.headers
             .iter()
@@ -92,19 +92,19 @@ impl Call {
             .collect()
     }
 
-    /// Returns the metadata below `prefix`, within Swift's limit.
+    /// Returns the metadata with this prefix, within Swift's limit.
     pub(super) fn metadata(&self, prefix: &str) -> Result<Vec<(String, String)>, Failure> {
         let pairs = self.prefixed(prefix);
         check_metadata(&pairs)?;
         Ok(pairs)
     }
 
-    /// Returns the host that the client asked, for addresses in answers.
+    /// Returns the host in the request, for addresses in answers.
     pub(super) fn host(&self) -> &str {
         self.header("host").unwrap_or("localhost")
     }
 
-    /// Returns the body's length, where the client declared it.
+    /// Returns the body's length, if the client declared it.
     pub(super) fn content_length(&self) -> Result<Option<u64>, Failure> {
         let Some(text) = self.header(header::CONTENT_LENGTH.as_str()) else {
             if self.headers.contains_key(header::TRANSFER_ENCODING) {
@@ -116,7 +116,7 @@ impl Call {
         length.map(Some).map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "bad Content-Length"))
     }
 
-    /// Reads the whole body, which must not be longer than `bytes_max`.
+    /// Reads the whole body, which must not exceed `bytes_max`.
     pub(super) async fn text(&mut self, bytes_max: usize) -> Result<bytes::Bytes, Failure> {
         let collected = Limited::new(self.body.clone(), bytes_max).collect().await;
         match collected {
@@ -128,7 +128,7 @@ impl Call {
         }
     }
 
-    /// Returns whether the client wants JSON.
+    /// Returns whether the client requests JSON.
     pub(super) fn wants_json(&self) -> bool {
         match self.parameter("format") {
             Some(format) => format == "json",
@@ -154,7 +154,7 @@ pub(super) fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h 
     headers.get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
 }
 
-/// Decodes `%41`; what is not UTF-8 then is refused.
+/// Decodes `%41`; refuses results that are not UTF-8.
 pub(super) fn decode(text: &str) -> Result<String, Failure> {
     let decoded = percent_decode_str(text).decode_utf8();
     let decoded = decoded
@@ -162,7 +162,7 @@ pub(super) fn decode(text: &str) -> Result<String, Failure> {
     Ok(decoded.into_owned())
 }
 
-/// Sets and removes metadata one by one; an empty value removes as well.
+/// Sets and removes metadata one by one; an empty value also removes.
 pub(super) fn merge(
     metadata: &mut Vec<(String, String)>,
     set: Vec<(String, String)>,
@@ -178,7 +178,7 @@ pub(super) fn merge(
     }
 }
 
-/// Returns whether a client says yes.
+/// Returns whether a value means true.
 pub(super) fn is_true(text: &str) -> bool {
     ["true", "1", "yes", "on", "t", "y"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }

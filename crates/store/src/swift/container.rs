@@ -1,4 +1,4 @@
-//! Containers: make, change, list, delete.
+//! Containers: create, change, list, delete.
 
 use http::{Method, StatusCode, header};
 use md5::{Digest, Md5};
@@ -17,7 +17,7 @@ use crate::stored::index::Versioning;
 use crate::stored::listing::Entry;
 use crate::stored::object::Object;
 
-/// Name of the policy of containers for which none was named.
+/// Policy of containers that were created without one.
 const DEFAULT_POLICY: &str = "default";
 
 /// Answers GET and HEAD of a container.
@@ -120,7 +120,7 @@ pub(super) fn change(swift: &Swift, call: &Call, place: &Place) -> Result<Reply,
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// Returns the settings after a change; too much metadata is refused.
+/// Returns the settings after a change; refuses too much metadata.
 fn changed(settings: &Settings, call: &Call) -> Result<Settings, Failure> {
     let mut after = settings.clone();
     apply(&mut after, call);

@@ -1,4 +1,4 @@
-//! Log-ins: TempAuth's v1 log-in, and by password in the shape of Keystone v3.
+//! Log-ins: TempAuth's v1, and by password in the format of Keystone v3.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::token::Token;
 use crate::clock;
 use crate::exchange::reply::Reply;
 
-/// A document that asks for a token is never longer.
+/// Maximum length of a token request.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 
 fn unauthorized() -> Failure {
@@ -71,7 +71,7 @@ fn check_password(swift: &Swift, user: &Value) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a scope that is not the store's project; no scope means that project.
+/// Refuses a scope other than the store's project; no scope means that project.
 fn check_scope(swift: &Swift, project: &Value) -> Result<(), Failure> {
     match project["name"].as_str() {
         Some(name) if name != swift.project => Err(unauthorized()),

@@ -1,4 +1,4 @@
-//! Static large objects: a manifest of segments that reads as one object.
+//! Static large objects: a manifest of segments that is read as one object.
 
 use http::StatusCode;
 use md5::{Digest, Md5};
@@ -16,7 +16,7 @@ use crate::stored::object::{Draft, Form, Segment};
 const SEGMENTS_MAX: usize = 10_000;
 const MANIFEST_BYTES_MAX: usize = 8 << 20;
 
-/// A segment as a client names it.
+/// A segment in the client's manifest.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
@@ -59,7 +59,7 @@ pub(super) async fn put(swift: &Swift, call: &mut Call, place: &Place) -> Result
     Ok(created(&object, &format!("\"{etag}\"")))
 }
 
-/// Finds a segment, which has to be the plain object that the client describes.
+/// Finds a segment, which must be an ordinary object that matches the client's description.
 fn find(swift: &Swift, named: &Named, manifest: &Place) -> Result<Segment, String> {
     let path = named.path.trim_start_matches('/');
     let (container, name) = path.split_once('/').ok_or("400 Bad Request")?;

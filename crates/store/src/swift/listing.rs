@@ -8,10 +8,10 @@ use super::call::Call;
 use crate::exchange::reply::Reply;
 use crate::stored::listing::Query;
 
-/// Listings hold at most this many lines.
+/// Maximum number of lines in a listing.
 const LISTING_LIMIT: usize = 10_000;
 
-/// Reads what a listing is asked for.
+/// Parses the query of a listing.
 pub(super) fn query(call: &Call) -> Result<Query<'_>, Failure> {
     let text = |name| call.parameter(name).unwrap_or_default();
     let limit = match call.parameter("limit") {
@@ -26,7 +26,7 @@ pub(super) fn query(call: &Call) -> Result<Query<'_>, Failure> {
     Ok(Query { prefix: text("prefix"), delimiter: text("delimiter"), after: text("marker"), limit })
 }
 
-/// Writes a listing in the form that the request asks for.
+/// Writes a listing in the requested format.
 pub(super) fn write(call: &Call, lines: Vec<Value>) -> Reply {
     if call.wants_json() {
         return json(StatusCode::OK, &Value::Array(lines));

@@ -1,4 +1,4 @@
-//! The Swift API as far as the load generator's driver asks for it: TempAuth and Keystone tokens,
+//! The part of the Swift API that the load generator's driver uses: TempAuth and Keystone tokens,
 //! accounts, containers with versions, objects, static large objects, bulk deletes.
 
 mod account;
@@ -29,10 +29,10 @@ use crate::config::StoreConfig;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::request_body::RequestBody;
 
-/// The Swift face of the account.
+/// The Swift API of the account.
 pub(crate) struct Swift {
     account: Arc<Account>,
-    /// User and password; without them no one can log in.
+    /// User and password; without them, no one can log in.
     user: Option<(String, String)>,
     project: String,
     region: String,
@@ -62,7 +62,7 @@ impl Swift {
             Err(failure) => Err(failure),
         };
         let reply = answered.unwrap_or_else(Failure::into_reply);
-        // The text of a refusal is no body of a HEAD.
+        // The text of a refusal is not sent in answer to a HEAD.
         if is_head { reply.map(|_| ReplyBody::empty()) } else { reply }
     }
 

@@ -12,7 +12,7 @@ use crate::clock;
 use crate::exchange::reply::Reply;
 use crate::stored::object::{About, Draft, Form};
 
-/// The most bytes of one object.
+/// Maximum size of an object, in bytes.
 const OBJECT_BYTES_MAX: u64 = 5 << 30;
 
 /// Answers a request for an object.
@@ -47,7 +47,7 @@ async fn put(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure
     Ok(created(&object, &object.etag))
 }
 
-/// Copies the object that `X-Copy-From` names, with its metadata and what the request adds.
+/// Copies the object in `X-Copy-From`, with its metadata and the additions of the request.
 async fn copy(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let source = decode(call.header("x-copy-from").unwrap_or_default().trim_start_matches('/'))?;
     let Some((container, name)) = source.split_once('/').filter(|(_, name)| !name.is_empty())

@@ -1,4 +1,4 @@
-//! HTTP ranges: read from the header, and written as one range or as several in one body.
+//! HTTP ranges: parsed from the header, and written as one range or as several in one body.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -6,21 +6,21 @@ use std::ops::Range;
 use crate::exchange::reply::Piece;
 use crate::stored::body::Body;
 
-/// More ranges than this in one request are not served.
+/// Maximum number of ranges in a request.
 const RANGES_MAX: usize = 100;
 
-/// What a `Range` header asks for.
+/// The parsed `Range` header.
 #[derive(Debug, PartialEq)]
 pub(super) enum Wanted {
-    /// The header is absent or not understood: everything.
+    /// The header is absent or invalid: the whole body.
     Whole,
-    /// Ranges that lie inside the body, at least one.
+    /// Ranges inside the body, at least one.
     Ranges(Vec<Range<u64>>),
     /// No range lies inside the body.
     Nothing,
 }
 
-/// Reads a `Range` header against a body's length.
+/// Parses a `Range` header for a body of this length.
 pub(super) fn parse(header: Option<&str>, length: u64) -> Wanted {
     let Some(list) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {
         return Wanted::Whole;

@@ -1,4 +1,4 @@
-//! Reads of objects: whole, in ranges, under conditions.
+//! Reads of objects: whole, ranges, conditional.
 
 use http::{Method, Response, StatusCode, header};
 
@@ -72,7 +72,7 @@ fn body(call: &Call, object: &Object, body: &Body) -> Reply {
     }
 }
 
-/// Returns the answer 304 or 412 where the client's conditions ask for it.
+/// Returns the answer 304 or 412 if the client's conditions require it.
 fn unless_conditions_hold(call: &Call, object: &Object) -> Option<Reply> {
     let matches =
         |name: &str| call.header(name).map(|text| EtagRule::parse(text).matches(&object.etag));
@@ -84,7 +84,7 @@ fn unless_conditions_hold(call: &Call, object: &Object) -> Option<Reply> {
 
 /// Sets the headers that describe an object.
 fn describe(reply: &mut Reply, object: &Object) {
-    // The entity tag of what S3 put together from parts is no MD5, like a large object's.
+    // The entity tag of a multipart object of S3 is not an MD5, like that of a large object.
     let is_large =
         !object.about.part_bytes.is_empty() || matches!(object.about.form, Form::StaticLarge(_));
     if is_large {

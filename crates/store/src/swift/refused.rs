@@ -1,11 +1,12 @@
-//! What Swift has and this store has not: refused by name, so that no client relies on it.
+//! Features of Swift that this store does not have: refused by name, so that no client relies on
+//! them.
 
 use http::{Method, StatusCode};
 
 use super::answer::Failure;
 use super::call::Call;
 
-/// Headers, or beginnings of headers, of what this store does not do.
+/// Headers, or prefixes of headers, of features that this store does not have.
 const HEADERS: [&str; 16] = [
     "x-account-meta-",
     "x-container-meta-access-control-",
@@ -25,7 +26,7 @@ const HEADERS: [&str; 16] = [
     "destination",
 ];
 
-/// Parameters of what this store does not do.
+/// Parameters of features that this store does not have.
 const PARAMETERS: [&str; 10] = [
     "end_marker",
     "extract-archive",
@@ -39,9 +40,9 @@ const PARAMETERS: [&str; 10] = [
     "version_marker",
 ];
 
-/// Refuses what this store does not do.
+/// Refuses features that this store does not have.
 pub(super) fn check(call: &Call) -> Result<(), Failure> {
-    // An empty value takes away what is not there.
+    // An empty value removes something that does not exist.
     let given = call.headers.iter().filter(|(_, value)| !value.is_empty());
     let mut names = given.map(|(name, _)| name.as_str());
     let header = names.find(|name| HEADERS.iter().any(|refused| name.starts_with(refused)));

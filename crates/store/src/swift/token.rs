@@ -1,7 +1,7 @@
-//! Tokens: issued, looked at with every request, and at an end after their time.
+//! Tokens: issued, checked with every request, and expired after their lifetime.
 //!
-//! A token says itself when it was issued and when it ends, signed by the store, so that none has to be
-//! kept: clients may log in as often as they like.
+//! A token contains its times of issue and expiry, signed by the store, so that the store need not
+//! keep it: clients may log in as often as they like.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -9,18 +9,18 @@ use sha2::Sha256;
 use crate::clock;
 use crate::hex::hex;
 
-/// Bytes of what a token says: when it was issued and when it ends, and chance.
+/// Length of a token's content: times of issue and expiry, and random bytes.
 const FACTS_BYTES: usize = 24;
 const SIGNATURE_BYTES: usize = 16;
 
 /// The tokens of a store.
 pub(super) struct Tokens {
     lifetime_us: u64,
-    /// Signs with a key of this store alone, so that a restart ends all tokens.
+    /// Signs with a key of this store only, so that a restart invalidates all tokens.
     signer: Hmac<Sha256>,
 }
 
-/// What is known of a token.
+/// Content of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) issued_us: u64,
@@ -58,7 +58,7 @@ impl Tokens {
         signer
     }
 
-    /// Returns a token that is still good.
+    /// Returns a token if it is valid.
     pub(super) fn find(&self, name: &str) -> Option<Token> {
         self.find_at(name, clock::now_us())
     }
@@ -77,7 +77,7 @@ impl Tokens {
     }
 }
 
-/// Reads hexadecimal digits.
+/// Parses hexadecimal digits.
 fn bytes_of<const LENGTH: usize>(digits: &str) -> Option<[u8; LENGTH]> {
     let mut bytes = [0; LENGTH];
     for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {

@@ -1,4 +1,4 @@
-//! What every write of an object has: its place and conditions, the headers that describe it, its answer.
+//! Common parts of all writes of objects: place and conditions, descriptive headers, answer.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::stored::bucket::Bucket;
 use crate::stored::index::{EtagRule, Precondition};
 use crate::stored::object::{About, Object};
 
-/// Headers that are stored with an object beside its metadata.
+/// Headers that are stored with an object in addition to its metadata.
 const STORED_HEADERS: [&str; 4] =
     ["cache-control", "content-disposition", "content-encoding", "content-language"];
 
-/// Finds where a write goes, and reads its conditions.
+/// Finds the place of a write, and parses its conditions.
 pub(super) fn where_to(
     swift: &Swift,
     call: &Call,
@@ -36,7 +36,7 @@ pub(super) fn where_to(
     Ok((bucket, precondition))
 }
 
-/// Refuses a body that is not the one whose digest the client sent.
+/// Refuses a body that does not match the digest that the client sent.
 pub(super) fn check_etag(call: &Call, etag: &str) -> Result<(), Failure> {
     match call.header(header::ETAG.as_str()) {
         Some(promised) if !promised.trim_matches('"').eq_ignore_ascii_case(etag) => {
@@ -60,7 +60,7 @@ pub(super) fn created(object: &Object, etag: &str) -> Reply {
     reply
 }
 
-/// Reads what a client says about an object.
+/// Parses the client's description of an object.
 pub(super) fn read_about(call: &Call) -> Result<About, Failure> {
     let headers = STORED_HEADERS
         .iter()

@@ -1,4 +1,4 @@
-//! A client of a few lines: one request, one connection.
+//! A minimal client: one request per connection.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,12 +7,12 @@ use std::net::{SocketAddr, TcpStream};
 pub(crate) struct Answer {
     /// The status line and the headers.
     pub(crate) head: String,
-    /// The bytes behind them.
+    /// The body.
     pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
-    /// Returns the status.
+    /// Returns the HTTP status.
     pub(crate) fn status(&self) -> u16 {
         self.head.split(' ').nth(1).and_then(|text| text.parse().ok()).expect("a status line")
     }

@@ -1,22 +1,22 @@
-//! Is there an order of calls that a register could have carried out?
+//! Decides whether there is an order of calls that a register could have executed.
 
 use std::collections::HashSet;
 
 /// The write that a reader sees, and its tag.
 pub(super) type Value = Option<(u32, u32)>;
 
-/// What a client asked of a register, and what came back.
+/// A client's request to a register, and the answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Action {
     Read(Value),
     Write(u32),
-    /// Writes where nothing is.
+    /// Writes if nothing exists.
     WriteNew(u32, bool),
-    /// Writes over the write that is named first.
+    /// Writes if the current write is the first one named.
     WriteOver(u32, u32, bool),
-    /// Whether something was there.
+    /// Whether something existed.
     Delete(bool),
-    /// Tags what is there, if something is.
+    /// Tags the current write, if there is one.
     Tag(u32, bool),
 }
 
@@ -25,13 +25,13 @@ pub(super) enum Action {
 pub(super) struct Call {
     pub(super) action: Action,
     pub(super) called: u64,
-    /// For one without an answer: the kill, or the end of the store that it was sent to.
+    /// For a call without an answer: when the store was killed or ended.
     pub(super) answered: u64,
-    /// Without an answer: it may have happened or not, and its outcome may be another.
+    /// Whether there was no answer: it may have been executed or not, and may have another result.
     pub(super) is_open: bool,
 }
 
-/// Returns the state after an action, or `None` where the answer contradicts the state.
+/// Returns the state after an action, or `None` if the answer contradicts the state.
 fn apply(action: Action, state: Value, is_open: bool) -> Option<Value> {
     let (allowed, next) = match action {
         Action::Read(seen) => (seen == state, state),
@@ -53,7 +53,7 @@ fn apply(action: Action, state: Value, is_open: bool) -> Option<Value> {
     (allowed || is_open).then_some(next)
 }
 
-/// Returns whether a register could have given these answers, beginning with nothing.
+/// Returns whether a register that is initially empty could have given these answers.
 pub(super) fn is_linearizable(calls: &[Call]) -> bool {
     assert!(calls.len() <= 128, "a history fits into the bits of a state");
     let mut seen = HashSet::new();
@@ -68,7 +68,7 @@ pub(super) fn is_linearizable(calls: &[Call]) -> bool {
         }
         let rest = || (0..calls.len()).filter(|at| done & (1 << at) == 0);
         let first_answer = rest().map(|at| calls[at].answered).min().unwrap_or(u64::MAX);
-        // What was called after some other was answered comes after it.
+        // A call that was made after another one was answered comes after it.
         for at in rest().filter(|at| calls[*at].called <= first_answer) {
             let done = done | (1 << at);
             if let Some(next) = apply(calls[at].action, state, calls[at].is_open) {
