@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_kept_is_taken_or_refused_as_it_must_be() {
+    fn inputs_of_the_corpus_keep_the_invariants() {
         for target in TARGETS {
             let folder = format!("{}/corpus/{}", env!("CARGO_MANIFEST_DIR"), target.name);
             let inputs: Vec<_> = std::fs::read_dir(&folder)

@@ -119,7 +119,7 @@ fn shape(chance: &mut Chance) -> Shape {
 }
 
 #[test]
-fn the_judge_decides_as_one_that_tries_all_orders() {
+fn the_judge_agrees_with_one_that_tries_all_orders() {
     let mut wrong = 0;
     for seed in 0..histories() {
         let mut chance = Chance(seed);
@@ -147,7 +147,7 @@ fn the_judge_decides_as_one_that_tries_all_orders() {
 }
 
 #[test]
-fn the_calls_that_explain_an_anomaly_are_wrong_by_themselves() {
+fn the_calls_that_prove_an_anomaly_are_wrong_by_themselves() {
     for seed in 0..histories() {
         let mut chance = Chance(seed ^ 0xabcd);
         let shape = Shape { unanswered: 0, lies: 200, ..shape(&mut chance) };
@@ -181,7 +181,7 @@ fn the_calls_that_explain_an_anomaly_are_wrong_by_themselves() {
 }
 
 #[test]
-fn weaker_models_allow_what_stronger_ones_do() {
+fn weaker_models_allow_everything_that_stronger_ones_allow() {
     for seed in 0..histories() {
         let mut chance = Chance(seed ^ 0x1234);
         let shape = shape(&mut chance);
@@ -248,7 +248,7 @@ fn each_anomaly_has_its_name() {
 }
 
 #[test]
-fn models_differ_in_what_they_promise() {
+fn models_differ_in_their_guarantees() {
     use Action::{Read, Write};
     let (one, two) = (call(Write(1), 10, 30), call(Write(2), 12, 32));
     let reads = |values: [u64; 3], from: u64| {
@@ -270,7 +270,7 @@ fn models_differ_in_what_they_promise() {
 }
 
 #[test]
-fn a_stale_read_says_by_how_much() {
+fn the_staleness_of_a_read_is_measured() {
     let put = |value: u64| call(Action::Write(value), value * 10, value * 10 + 1);
     let calls = [
         put(1),
@@ -285,7 +285,7 @@ fn a_stale_read_says_by_how_much() {
 }
 
 #[test]
-fn a_write_without_an_answer_may_be_carried_out_late_or_never_but_once() {
+fn an_unanswered_write_may_happen_late_or_never_but_only_once() {
     use Action::{Read, Write};
     let late = call(Write(1), 10, UNANSWERED);
     let put = call(Write(2), 12, 13);
@@ -299,7 +299,7 @@ fn a_write_without_an_answer_may_be_carried_out_late_or_never_but_once() {
 }
 
 #[test]
-fn a_search_without_an_end_is_not_taken_for_a_pass() {
+fn a_search_at_its_limit_is_undecided() {
     // Two hundred deletes at once, and as many writes on the condition that nothing is there.
     let mut calls: Vec<Call> =
         (0..200).map(|n| call(Action::Write(ABSENT), 10 + n, 1000)).collect();
@@ -310,7 +310,7 @@ fn a_search_without_an_end_is_not_taken_for_a_pass() {
 }
 
 #[test]
-fn files_are_judged_as_keys_are_whatever_is_held_at_once() {
+fn files_are_judged_like_keys_with_any_memory_limit() {
     let folder = std::env::temp_dir().join(format!("loadstone-history-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let path = folder.join("calls");
@@ -345,7 +345,7 @@ fn files_are_judged_as_keys_are_whatever_is_held_at_once() {
 /// loadstone-history -- --ignored porcupine`. It is built here, and fetched by the Go module proxy.
 #[test]
 #[ignore = "it needs Go and the network"]
-fn porcupine_decides_alike() {
+fn the_judge_agrees_with_porcupine() {
     let folder = std::env::temp_dir().join(format!("loadstone-porcupine-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let (program, path) = (folder.join("porcupine"), folder.join("calls"));
@@ -439,7 +439,7 @@ fn speed_of_a_file() {
 }
 
 #[test]
-fn a_page_is_wrong_where_a_key_was_there_or_not_for_all_of_its_time() {
+fn a_page_is_wrong_only_if_a_key_did_not_change_meanwhile() {
     use Action::{Listed, Write};
     let ghost = |calls: &[Call]| kinds(calls, Model::Linear) == [Kind::Ghost];
     let missing = |calls: &[Call]| kinds(calls, Model::Linear) == [Kind::ListMissing];
@@ -471,7 +471,7 @@ fn a_page_is_wrong_where_a_key_was_there_or_not_for_all_of_its_time() {
 }
 
 #[test]
-fn a_part_of_a_page_is_one_record_of_its_keys() {
+fn a_part_of_a_page_is_one_record() {
     let part = Listing { first: 7, step: 3, covered: 0b1011 | 1 << 63, listed: 0b0010 };
     let mut bytes = Vec::new();
     part.encode(4, 100, 200, &mut bytes);

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_leads_nowhere_says_where_it_led() {
+    fn an_unresolved_reference_is_named_in_the_error() {
         let settings =
             map(json!({"a": {"env": "LOADSTONE_NO_SUCH"}, "b": {"file": "/tmp/no/such"}}));
         let text = |key| resolve(&settings, key).expect_err("nothing is there").to_string();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_in_the_place_of_a_path_is_not_repeated() {
+    fn a_secret_in_place_of_a_path_is_not_repeated() {
         for secret in ["hunter2", "wJalrXUtnFEMI/K7MDENG", "/wJalrXUtnFEMI", "Tr0ub4dor.3"] {
             let settings = map(json!({"password": {"file": secret}}));
             let error = resolve(&settings, "password").expect_err("nothing is there").to_string();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_in_the_settings_win_and_half_a_pair_is_refused() {
+    fn keys_in_the_settings_take_precedence_and_half_a_pair_is_refused() {
         let account = s3_account(&map(json!({"access_key": "a", "secret_key": "s"})));
         assert_eq!(account.expect("both are there").keys.credentials().access_key, "a");
         let error = s3_account(&map(json!({"access_key": "a"}))).expect_err("half a pair");

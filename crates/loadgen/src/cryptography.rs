@@ -132,7 +132,7 @@ mod tests {
 
     /// Two clients of a thread that take turns are counted separately.
     #[test]
-    fn clients_that_take_turns_are_told_apart() {
+    fn clients_that_take_turns_are_counted_separately() {
         async fn client(kind: Kind, milliseconds: u64) -> [Spent; 2] {
             for _ in 0..2 {
                 sleep(kind, milliseconds);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_is_not_counted_has_spent_nothing() {
+    fn an_uncounted_client_spends_nothing() {
         sleep(Kind::Hashing, 1);
         assert!(!is_counted());
         assert_eq!(take(), Spent::default());

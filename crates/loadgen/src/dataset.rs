@@ -550,7 +550,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_follow_their_law() {
+    fn sizes_follow_their_distribution() {
         let mean = |law: &SizeLaw| {
             (0..100_000_u64).map(|index| law.draw(mix64(index)) as f64).sum::<f64>() / 1e5
         };

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hint_that_came_back_is_a_hint() {
+    fn a_hint_of_an_inner_error_stays_a_hint() {
         let error = Error::target("log in", "HTTP 301\nhint: go elsewhere").with_hint("look at it");
         let shown = error.to_string();
         let (message, hint) = error.into_parts();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_has_a_kind() {
+    fn errors_of_the_kernel_have_a_kind() {
         for (number, kind) in [
             (libc::ENOENT, Kind::TargetAbsent),
             (libc::EACCES, Kind::Denied),

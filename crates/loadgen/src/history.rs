@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_an_answer_says_is_in_a_history() {
+    fn a_history_contains_only_what_answers_prove() {
         let failed = Outcome::http(500);
         let swap = |expected, value| Action::Swap { expected, value };
         for (operation, outcome, expected) in [
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_by_another_clock_are_wider_by_its_bound() {
+    fn calls_on_another_clock_are_widened_by_its_error() {
         let call = noted(Operation::Get, Outcome::OK).expect("a read");
         let open = noted(Operation::Put, Outcome::TIMEOUT).expect("a write");
         let mut bytes = Vec::new();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_covers_the_keys_between_its_bounds_in_the_order_of_texts() {
+    fn a_page_covers_the_keys_between_its_bounds_in_lexicographic_order() {
         let trial = r#"{"format":1,"id":"0001","run":"00000000000000000000000000000001","seed":7,"phase":"mix",
             "target":{"name":"t","driver":"null"},"mix":[{"operation":"list","weight":1}],
             "stop":{"requests":1},"load":{"kind":"closed","clients":1},

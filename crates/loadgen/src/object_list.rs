@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_keeps_keys_sizes_and_tags_as_far_as_they_are_known() {
+    fn a_list_keeps_keys_and_known_sizes_and_tags() {
         let path = written("whole.parquet", vec![Some("a/ü"), Some("b"), Some("c d")]);
         let list = ObjectList::open(&path, None).expect("a list");
         assert_eq!((list.key(0), list.key(2)), ("a/ü".as_bytes(), b"c d".as_slice()));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn etags_are_the_same_however_they_are_quoted() {
+    fn etags_are_equal_with_any_quoting() {
         assert_eq!(tag_of(b"\"abc\""), tag_of(b"abc"));
         assert_eq!(tag_of(b"W/\"abc\""), tag_of(b"abc"));
         assert_ne!(tag_of(b"abd"), tag_of(b"abc"));

@@ -396,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_stands_at_its_operations_number() {
+    fn every_row_is_at_the_index_of_its_operation() {
         for (number, row) in OPERATIONS.iter().enumerate() {
             assert_eq!(row.operation as usize, number, "{}", row.name);
             assert_eq!(serde_json::to_value(row.operation).expect("a string"), row.name);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_read_by_an_operation_and_is_one_of_a_trial() {
+    fn every_option_belongs_to_an_operation_and_to_trials() {
         let of_trial = serde_json::to_value(crate::trial::Options::default()).expect("a map");
         let of_trial: BTreeSet<&str> =
             of_trial.as_object().expect("a map").keys().map(String::as_str).collect();

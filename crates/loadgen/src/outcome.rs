@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_a_status_names_itself() {
+    fn names_are_unique_and_a_status_has_its_own_name() {
         let names: std::collections::HashSet<_> = KINDS.iter().map(|(_, name, _)| name).collect();
         assert_eq!(names.len(), KINDS.len());
         assert_eq!(Outcome::http(503).name(), "http_503");
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_connection_is_told_from_a_reset_one() {
+    fn a_refused_connection_is_distinguished_from_a_reset_one() {
         let of = |number| Outcome::of_io(&io::Error::from_raw_os_error(number));
         assert_eq!(of(libc::ECONNREFUSED), Outcome::REFUSED);
         assert_eq!(of(libc::ECONNRESET), Outcome::RESET);

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn portions_are_together_the_whole_and_share_nothing() {
+    fn portions_are_disjoint_and_cover_the_whole() {
         for of in 1..=7 {
             for whole in [0, 1, 5, 6, 7, 100, 101] {
                 let mut numbers: Vec<u64> = (0..of)

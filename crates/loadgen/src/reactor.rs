@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_lets_the_others_go_first() {
+    fn a_turn_lets_other_tasks_run_first() {
         let reactor = Reactor::new(Box::new(Sleep), Clock::real());
         let order = Rc::new(RefCell::new(Vec::new()));
         for name in ["a", "b"] {

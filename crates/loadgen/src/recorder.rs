@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_held_until_every_thread_has_passed_it() {
+    fn a_second_is_complete_when_every_thread_has_passed_it() {
         let (mut collector, mut recorders) = Collector::new(2, 0);
         let early = completion(0, 10);
         let late = completion(0, 2_000_000_000);
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn response_runs_from_the_intended_start() {
+    fn response_time_counts_from_the_intended_start() {
         let (mut collector, mut recorders) = Collector::new(1, 0);
         recorders[0].record(key(Outcome::OK), Intended::At(100), &completion(1100, 2100));
         recorders[0].finish();

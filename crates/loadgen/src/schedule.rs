@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_and_the_spread_of_their_law() {
+    fn poisson_arrivals_have_the_rate_and_variance_of_their_distribution() {
         let trial = trial(r#"{"kind":"open","rate_per_s":10000,"clients_max":1}"#);
         let times = arrivals(&trial, 100_000);
         let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_arrivals_of_several_hosts_are_those_of_one() {
+    fn constant_arrivals_of_several_hosts_equal_those_of_one() {
         let text = r#"{"kind":"open","rate_per_s":1000,"arrivals":"constant","clients_max":1}"#;
         let whole = trial(text);
         let mut together = Vec::new();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_hold_all_arrivals_of_a_rate_too_high_to_count() {
+    fn slices_contain_all_arrivals_of_a_very_high_rate() {
         for rate_per_s in [3_000.0, 1e9, 1e15] {
             let mut trial = trial(r#"{"kind":"open","rate_per_s":1,"clients_max":1}"#);
             let arrivals = Arrivals::Constant;
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_counts_however_long_the_host_is_up() {
+    fn small_gaps_count_after_any_uptime() {
         let trial = trial(
             r#"{"kind":"open","rate_per_s":1000000000,"arrivals":"constant","clients_max":1}"#,
         );
@@ -256,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn each_trial_of_a_run_draws_arrivals_of_its_own() {
+    fn each_trial_of_a_run_has_different_arrivals() {
         let one = trial(r#"{"kind":"open","rate_per_s":500,"clients_max":1}"#);
         let other = Trial { id: "0002".into(), ..one.clone() };
         assert_ne!(arrivals(&one, 100), arrivals(&other, 100));
     }
 
     #[test]
-    fn a_pace_is_a_bound_and_is_not_saved_up() {
+    fn a_rate_limit_also_limits_bursts() {
         let mut trial = trial(r#"{"kind":"closed","clients":1}"#);
         trial.rate_limit_per_s = Some(1000.0);
         let mut schedule = Schedule::new(&trial, 0, 1, 0, 1);

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_that_a_server_would_write_is_blotted() {
+    fn every_encoding_of_a_secret_is_blotted() {
         for form in forms_of(SECRET.as_bytes()) {
             let form = String::from_utf8(form).expect("forms are texts");
             let found = blot(&format!("you sent '{form}', which is wrong"), [SECRET]);
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_of_user_and_password_is_blotted_wherever_it_begins() {
+    fn base64_of_user_and_password_is_blotted_at_any_offset() {
         let secret = "canary-8d1f0b6ac3e94d72";
         for user in ["", "a", "ab", "abc", "abcd"] {
             for end in ["", "x", "xy"] {
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_in_base64_is_blotted_as_its_bytes_too() {
+    fn a_base64_key_is_also_blotted_as_raw_bytes() {
         let printable = b"canary/of <32> \"printable\" bytes".as_slice();
         let bytes: Vec<u8> = (0..32_u8).map(|number| number.wrapping_mul(37) ^ 0xa5).collect();
         for key in [printable, &bytes] {
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_eight_bytes_is_blotted_wherever_it_was_cut() {
+    fn any_eight_bytes_of_a_secret_are_blotted() {
         let secret = "0123456789abcdefghij";
         for start in 0..=secret.len() - PART_BYTES {
             for end in start + PART_BYTES..=secret.len() {
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_of_a_secret_are_made_once_for_all_texts() {
+    fn the_forms_of_a_secret_are_computed_once() {
         let token = |number| format!("token-{number:04}-of-a-log-in");
         let begin = FORMED.get();
         for number in 0..100 {
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_always_expire_take_no_more_memory_than_the_last_of_them() {
+    fn expired_tokens_do_not_accumulate_in_memory() {
         let mut known = Known::default();
         let token = |number: u64| format!("tk{number:06}");
         known.add("environment variable \"KEY\"", "configured-canary");
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_as_long_as_a_head_are_few_and_the_last_two_are_known() {
+    fn of_very_long_tokens_only_the_last_ones_are_remembered() {
         let token = |number: u64| {
             let mut random = number;
             let mut digit = || {
@@ -510,28 +510,28 @@ mod tests {
     }
 
     #[test]
-    fn a_short_secret_is_blotted_as_a_whole_and_a_shorter_one_is_a_word() {
+    fn a_short_secret_is_blotted_as_a_whole_and_a_very_short_one_is_not() {
         assert_eq!(blot("user u, key aB3$, kept", ["aB3$"]), "user u, key ***, kept");
         assert_eq!(blot("the cat sat", ["cat"]), "the cat sat");
         assert_eq!(blot("nothing is known", []), "nothing is known");
     }
 
     #[test]
-    fn what_steers_a_terminal_is_replaced_and_lines_stay() {
+    fn terminal_controls_are_replaced_and_line_breaks_kept() {
         let told = "a\x1b[31mb\x07\r\nc\rd\u{9b}e\u{202e}f\tg";
         assert_eq!(plain(told), "a\u{fffd}[31mb\u{fffd}\nc\u{fffd}d\u{fffd}e\u{fffd}f\tg");
         assert_eq!(foreign_line("one\r\nerror: two\tx"), "one error: two x");
     }
 
     #[test]
-    fn a_text_that_a_target_made_long_is_short() {
+    fn a_long_text_of_a_target_is_cut() {
         let long = format!("list: {}", "t".repeat(8_000_000));
         assert!(foreign_text(&long).len() < 2100);
         assert!(foreign_text(&long).starts_with("list: t"));
     }
 
     #[test]
-    fn a_long_text_is_blotted_and_cut_as_if_all_of_it_were_looked_at() {
+    fn cutting_early_gives_the_same_text_as_blotting_everything() {
         let secret = "canary-8d1f0b6ac3e94d72";
         let (stretch, word) = (secret.repeat(1000), "kept ü ");
         for lead in (2 * TOLD_CHARACTERS - 40)..(2 * TOLD_CHARACTERS + 4) {

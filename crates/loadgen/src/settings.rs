@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_settings_have_no_mistakes() {
+    fn valid_settings_have_no_mistakes() {
         let settings = json!({"endpoints": ["a", "b"], "secret": {"env": "KEY"}, "style": "path"});
         assert_eq!(found(settings), [""; 0]);
     }

@@ -90,7 +90,7 @@ fn is_close(found: u64, truth: f64, tolerance: f64) -> bool {
 }
 
 #[test]
-fn a_fixed_latency_comes_back_within_the_histograms_error() {
+fn a_fixed_latency_is_measured_within_the_histograms_error() {
     let ran = run(&trial(json!({"target": {"name": "t", "driver": "simulated",
         "settings": {"latency": "fixed", "mean_ns": 5_000_000.0}}})));
     let service = ran.histogram("service");
@@ -101,7 +101,7 @@ fn a_fixed_latency_comes_back_within_the_histograms_error() {
 }
 
 #[test]
-fn an_exponential_law_comes_back_at_every_percentile() {
+fn an_exponential_distribution_is_measured_at_every_percentile() {
     let ran = run(&trial(json!({
         "target": {"name": "t", "driver": "simulated",
                    "settings": {"latency": "exponential", "mean_ns": 1_000_000.0}},
@@ -144,7 +144,7 @@ fn a_stall_of_a_second_shows_in_every_request_due_in_it() {
 }
 
 #[test]
-fn a_rate_that_cannot_be_sent_ends_with_its_load_and_keeps_what_was_due() {
+fn an_excessive_rate_ends_with_its_load_and_counts_what_was_due() {
     for (rate_per_s, arrivals) in [(1e10, "constant"), (1e12, "poisson")] {
         let ran = run(&trial(json!({
             "target": {"name": "t", "driver": "simulated", "settings": {"mean_ns": 10_000_000.0}},
@@ -159,7 +159,7 @@ fn a_rate_that_cannot_be_sent_ends_with_its_load_and_keeps_what_was_due() {
 }
 
 #[test]
-fn as_many_are_in_flight_as_littles_law_says() {
+fn requests_in_flight_match_littles_law() {
     let law = |load: Value| {
         let ran = run(&trial(json!({
             "target": {"name": "t", "driver": "simulated",
@@ -197,7 +197,7 @@ fn intervals_add_up_to_the_totals() {
 }
 
 #[test]
-fn an_overloaded_open_load_counts_what_was_never_sent() {
+fn an_overloaded_open_load_counts_unsent_requests() {
     let ran = run(&trial(json!({
         "target": {"name": "t", "driver": "simulated",
                    "settings": {"mean_ns": 10_000_000.0, "servers": 1}},
@@ -209,7 +209,7 @@ fn an_overloaded_open_load_counts_what_was_never_sent() {
 }
 
 #[test]
-fn warm_up_and_cool_down_are_kept_apart() {
+fn warm_up_and_cool_down_are_counted_separately() {
     let ran = run(&trial(json!({
         "target": {"name": "t", "driver": "simulated", "settings": {"mean_ns": 1_000_000.0}},
         "warm_up_ns": 2_000_000_000_u64, "cool_down_ns": 1_000_000_000_u64,
@@ -231,7 +231,7 @@ fn the_same_plan_and_seed_give_the_same_record() {
 }
 
 #[test]
-fn too_many_failures_stop_the_trial_and_say_so() {
+fn too_many_failures_stop_the_trial_with_a_reason() {
     let ran = run(&trial(json!({
         "target": {"name": "t", "driver": "simulated", "settings": {"failures": 1.0}},
         "on_error": {"action": "stop", "limit": 5}})));
@@ -264,7 +264,7 @@ fn the_log_has_every_request_once() {
 }
 
 #[test]
-fn several_threads_make_exactly_the_requests_asked_for() {
+fn several_threads_make_exactly_the_requested_number_of_requests() {
     for requests in [1_u64, 7, 1000, 99_999] {
         let ran = run(&trial(json!({
             "target": {"name": "t", "driver": "null"}, "cores": 4,

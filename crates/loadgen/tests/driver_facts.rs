@@ -32,7 +32,7 @@ fn facts_name_only_settings_that_the_driver_has() {
 }
 
 #[test]
-fn a_calibration_uses_what_the_driver_can_do_and_is_told() {
+fn a_calibration_uses_operations_and_settings_of_the_driver() {
     for driver in DRIVERS {
         let Some(calibration) = &driver.facts.calibration else { continue };
         for operation in calibration.can.iter().chain(calibration.usual) {
@@ -55,7 +55,7 @@ fn a_calibration_uses_what_the_driver_can_do_and_is_told() {
 }
 
 #[test]
-fn every_word_that_a_driver_shows_means_that_driver() {
+fn every_example_word_of_a_driver_names_that_driver() {
     for driver in DRIVERS {
         assert_eq!(driver.facts.words.is_empty(), driver.facts.forms.is_empty(), "{}", driver.name);
         for word in driver.facts.words {
@@ -70,7 +70,7 @@ fn every_word_that_a_driver_shows_means_that_driver() {
 }
 
 #[test]
-fn a_url_is_known_by_its_path_or_port_and_is_s3_else() {
+fn a_url_is_recognised_by_path_or_port_and_otherwise_means_s3() {
     for (text, driver) in [
         ("http://a/auth/v1.0", "swift"),
         ("http://a:5000", "swift"),

@@ -104,7 +104,7 @@ fn sizes_in(bucket: &Path) -> Vec<u64> {
 }
 
 #[test]
-fn every_operation_on_files_does_what_it_says() {
+fn every_operation_on_files_has_its_effect() {
     let folder = Folder::new("every-operation");
     let files = folder.files();
     let put = files.run("put");
@@ -212,7 +212,7 @@ fn names_that_lead_out_of_the_directory_are_refused() {
 }
 
 #[test]
-fn damaged_files_are_told_apart() {
+fn kinds_of_damage_are_distinguished() {
     let folder = Folder::new("damaged");
     let files = folder.files();
     assert_good(&files.run("put"), 12);
@@ -233,7 +233,7 @@ fn damaged_files_are_told_apart() {
 }
 
 #[test]
-fn a_directory_of_somebody_else_is_refused_and_left_alone() {
+fn another_users_directory_is_refused_and_unchanged() {
     let folder = Folder::new("stranger");
     fs::create_dir(folder.join("bucket-1")).expect("new");
     fs::write(folder.join("bucket-1/theirs"), "precious").expect("new");
@@ -248,7 +248,7 @@ fn a_directory_of_somebody_else_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_named() {
+fn a_missing_directory_is_named() {
     let folder = Folder::new("absent");
     let files = Settings { path: folder.join("nowhere"), ..folder.files() };
     let error = try_run(&files.document("put")).expect_err("there is none");
@@ -294,7 +294,7 @@ fn blocks_are_written_read_and_checked_by_both_engines() {
 }
 
 #[test]
-fn as_many_clients_as_one_likes_share_a_ring() {
+fn many_clients_share_a_ring() {
     let folder = Folder::new("many-clients");
     for clients in [1, 15, 64, 200, 700] {
         let mut write = folder.blocks("io_uring").document("write");

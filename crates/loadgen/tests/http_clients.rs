@@ -51,7 +51,7 @@ fn an_upload_in_parts_starts_sends_and_completes() {
 }
 
 #[test]
-fn an_upload_that_fails_late_is_given_up_and_told() {
+fn an_upload_that_fails_late_is_aborted_and_reported() {
     let server = Server::start(|asked| {
         marked(asked).unwrap_or_else(|| match asked.line.as_str() {
             line if line.contains("?uploads ") => {
@@ -82,7 +82,7 @@ fn a_copy_that_fails_after_its_status_is_a_failure() {
 }
 
 #[test]
-fn ranges_of_one_answer_are_checked_each() {
+fn each_range_of_an_answer_is_checked() {
     let document = |server: &Server| s3_trial(server, "multi_range_get", 4, json!({}));
     let nowhere = Server { address: "127.0.0.1:1".parse().unwrap(), asked: Default::default() };
     let object = payload(&document(&nowhere));
@@ -110,7 +110,7 @@ fn ranges_of_one_answer_are_checked_each() {
 }
 
 #[test]
-fn a_target_that_cannot_do_several_ranges_is_unsupported_and_no_loss_of_data() {
+fn a_target_without_multiple_ranges_is_unsupported_and_not_a_data_loss() {
     for status in ["200 OK", "206 Partial Content"] {
         for operation in ["multi_range_get", "range_get"] {
             let nowhere =
@@ -172,7 +172,7 @@ fn a_bucket_that_is_not_ours_is_refused_before_load() {
 }
 
 #[test]
-fn a_bucket_in_the_url_of_the_endpoint_is_told() {
+fn a_bucket_in_the_url_of_the_endpoint_is_reported() {
     let server = Server::start(|_| {
         let body = b"<Error><Code>NoSuchBucket</Code><Message>no such bucket</Message></Error>";
         say("404 Not Found", "", body)
@@ -226,7 +226,7 @@ fn page(key: &str, token: &str) -> String {
 }
 
 #[test]
-fn a_clean_up_ends_though_the_listing_does_not_and_says_why() {
+fn a_clean_up_with_an_endless_listing_ends_and_reports_why() {
     use loadstone_loadgen::run::LeftKind;
     type Next = fn(u64) -> String;
     let repeats: Next = |number| page(&format!("o-{number}"), "again");
@@ -246,7 +246,7 @@ fn a_clean_up_ends_though_the_listing_does_not_and_says_why() {
 }
 
 #[test]
-fn a_token_of_a_listing_that_has_no_end_makes_no_error_without_end() {
+fn an_endless_token_of_a_listing_is_cut_in_the_error() {
     let token: &'static str = "t".repeat(1 << 20).leak();
     let server = Server::start(move |asked| {
         marked(asked).unwrap_or_else(|| match asked.is("GET /b?") {
@@ -262,7 +262,7 @@ fn a_token_of_a_listing_that_has_no_end_makes_no_error_without_end() {
 }
 
 #[test]
-fn what_a_store_goes_on_to_list_is_not_called_gone() {
+fn objects_that_are_still_listed_are_not_reported_as_deleted() {
     use loadstone_loadgen::run::LeftKind;
     let server = Server::start(|asked| {
         marked(asked).unwrap_or_else(|| match asked.is("GET /b?") {
@@ -290,7 +290,7 @@ fn swift_settings(server: &Server) -> Value {
 }
 
 #[test]
-fn a_token_that_is_old_by_this_hosts_clock_makes_no_storm_of_log_ins() {
+fn a_token_that_seems_expired_causes_no_storm_of_log_ins() {
     // Expired at once, an expiry that overflows, and an invalid one.
     for life in ["0", "18446744073709551615", "-5"] {
         let server = Server::start(move |asked| {
@@ -312,7 +312,7 @@ fn a_token_that_is_old_by_this_hosts_clock_makes_no_storm_of_log_ins() {
 }
 
 #[test]
-fn a_target_that_refuses_every_token_makes_no_storm_of_log_ins_and_they_are_counted() {
+fn a_target_that_rejects_every_token_causes_no_storm_of_log_ins() {
     // The identity service continues to issue tokens, or fails after the first.
     for (lasts, kind) in [(true, "http_401"), (false, "auth")] {
         let server = Server::start(move |asked| {
@@ -342,7 +342,7 @@ fn a_target_that_refuses_every_token_makes_no_storm_of_log_ins_and_they_are_coun
 }
 
 #[test]
-fn a_store_of_swift_asks_for_fewer_requests_by_429_and_498_alone() {
+fn only_429_and_498_mean_throttling_in_swift() {
     for (status, kind) in [
         ("429 Too Many Requests", "throttled"),
         ("498 Rate Limited", "throttled"),
@@ -365,7 +365,7 @@ fn a_store_of_swift_asks_for_fewer_requests_by_429_and_498_alone() {
 }
 
 #[test]
-fn a_log_in_that_sends_back_what_it_was_sent_tells_no_secret() {
+fn a_log_in_that_echoes_its_request_reveals_no_secret() {
     let secret = std::fs::read_to_string(secret_file()).unwrap();
     let server = Server::start(|asked| {
         let body = format!("{}: you sent {}", ".".repeat(170), asked.head);
@@ -381,7 +381,7 @@ fn a_log_in_that_sends_back_what_it_was_sent_tells_no_secret() {
 }
 
 #[test]
-fn a_token_that_is_no_longer_taken_is_renewed_once_for_all_clients() {
+fn a_rejected_token_is_renewed_once_for_all_clients() {
     let server = Server::start(|asked| {
         let host = asked.head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
         if asked.is("GET /auth/v1.0") {
@@ -447,7 +447,7 @@ fn over_tls(server: &Server, tls: Value, size: u64) -> Value {
 }
 
 #[test]
-fn tls_is_trusted_by_the_authority_that_is_given() {
+fn tls_trusts_the_given_authority() {
     let nowhere = Server { address: "127.0.0.1:1".parse().unwrap(), asked: Default::default() };
     let size = 3_000_000;
     let server = tls_server(payload(&over_tls(&nowhere, json!({}), size)));
@@ -459,7 +459,7 @@ fn tls_is_trusted_by_the_authority_that_is_given() {
 }
 
 #[test]
-fn tls_of_a_stranger_is_an_outcome_of_its_own() {
+fn an_untrusted_certificate_has_its_own_outcome() {
     let server = tls_server(Vec::new());
     let summary = run(&over_tls(&server, json!({}), 0));
     assert_eq!(summary.failed, 5);

@@ -68,13 +68,13 @@ fn half(status: &str, announced: usize) -> Vec<u8> {
 }
 
 #[test]
-fn sound_answers_are_verified_over_one_connection() {
+fn valid_answers_are_verified_over_one_connection() {
     let got = second_of_four(json!({}), |_| say("200 OK", "ETag: \"x\"\r\n", &object()));
     assert_eq!((got.failed, got.verified, got.connections), (0, 4, 1), "{got:?}");
 }
 
 #[test]
-fn an_answer_said_byte_by_byte_is_as_good_as_any() {
+fn an_answer_sent_byte_by_byte_is_valid() {
     let got = second_of_four(json!({}), |_| vec![Step::Dribble(answer("200 OK", "", &object()))]);
     assert_eq!((got.failed, got.verified, got.connections), (0, 4, 1), "{got:?}");
 }
@@ -95,7 +95,7 @@ fn a_chunked_answer_is_read_and_verified() {
 }
 
 #[test]
-fn an_answer_that_ends_with_its_connection_is_good() {
+fn an_answer_that_ends_with_its_connection_is_valid() {
     let got = second_of_four(json!({}), |_| {
         let said = [b"HTTP/1.1 200 OK\r\n\r\n".as_slice(), &object()].concat();
         vec![Step::Say(said), Step::Close]
@@ -112,7 +112,7 @@ fn a_server_that_announces_the_close_gets_a_new_connection() {
 }
 
 #[test]
-fn interim_answers_are_passed_over() {
+fn interim_answers_are_ignored() {
     let got = second_of_four(json!({}), |_| {
         let mut said = b"HTTP/1.1 102 Processing\r\n\r\n".to_vec();
         said.extend(answer("200 OK", "", &object()));
@@ -122,7 +122,7 @@ fn interim_answers_are_passed_over() {
 }
 
 #[test]
-fn a_kept_connection_that_went_stale_is_no_failure() {
+fn a_stale_kept_connection_is_not_a_failure() {
     // The server takes the request and closes without an answer, as if it had closed just before.
     let got = second_of_four(json!({}), |_| vec![Step::Close]);
     assert_eq!((got.failed, got.connections, got.repeated), (0, 2, 1), "{got:?}");
@@ -161,13 +161,13 @@ fn an_answer_that_stalls_times_out_and_leaves_the_connection() {
 }
 
 #[test]
-fn a_body_shorter_than_the_object_is_truncated_though_its_length_agrees() {
+fn a_body_shorter_than_the_object_is_truncated_even_if_its_length_is_announced() {
     let got = second_of_four(json!({}), |_| say("200 OK", "", &object()[..4000]));
     expect_failure(&got, "truncated");
 }
 
 #[test]
-fn bytes_behind_the_answer_are_overlong() {
+fn bytes_after_the_answer_are_overlong() {
     let got = second_of_four(json!({}), |_| {
         let said = [answer("200 OK", "", &object()).as_slice(), b"more"].concat();
         vec![Step::Say(said)]
@@ -184,7 +184,7 @@ fn a_body_longer_than_the_object_is_overlong() {
 }
 
 #[test]
-fn garbage_is_a_breach_of_protocol() {
+fn garbage_is_a_protocol_violation() {
     for garbage in ["SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"] {
         let got = second_of_four(json!({}), move |_| vec![Step::Say(garbage.into())]);
         expect_failure(&got, "protocol");
@@ -192,7 +192,7 @@ fn garbage_is_a_breach_of_protocol() {
 }
 
 #[test]
-fn wrong_bytes_are_found_and_described() {
+fn wrong_bytes_are_detected_and_described() {
     let got = second_of_four(json!({}), |_| {
         let mut body = object();
         body[2000] ^= 1;
@@ -203,7 +203,7 @@ fn wrong_bytes_are_found_and_described() {
 }
 
 #[test]
-fn a_redirect_is_an_outcome_that_says_where_to_go() {
+fn a_redirect_is_an_outcome_with_its_destination() {
     let got = second_of_four(json!({}), |_| {
         let headers = "Location: http://b.elsewhere.example/o0\r\n";
         say("307 Temporary Redirect", headers, b"")
@@ -214,7 +214,7 @@ fn a_redirect_is_an_outcome_that_says_where_to_go() {
 }
 
 #[test]
-fn an_error_document_is_told_and_the_connection_kept() {
+fn an_error_document_is_reported_and_the_connection_kept() {
     let got = second_of_four(json!({}), |_| {
         let body = b"<Error><Code>SlowDown</Code><Message>reduce your rate</Message></Error>";
         say("503 Slow Down", "Retry-After: 1\r\n", body)
@@ -225,7 +225,7 @@ fn an_error_document_is_told_and_the_connection_kept() {
 }
 
 #[test]
-fn what_asks_for_fewer_requests_is_told_from_what_failed() {
+fn throttling_is_distinguished_from_failures() {
     let error = |code| format!("<Error><Code>{code}</Code><Message>m</Message></Error>");
     for (status, body, kind) in [
         ("429 Too Many Requests", String::new(), "throttled"),
@@ -242,14 +242,14 @@ fn what_asks_for_fewer_requests_is_told_from_what_failed() {
 }
 
 #[test]
-fn data_that_came_with_a_status_of_success_is_never_told() {
+fn data_with_a_success_status_never_appears_in_messages() {
     let got = second_of_four(json!({}), |_| say("203 Other", "", b"payload-of-somebody"));
     expect_failure(&got, "http_203");
     assert!(!got.text.contains("payload"), "{got:?}");
 }
 
 #[test]
-fn a_page_for_browsers_is_told_by_its_words() {
+fn an_html_page_is_reported_by_its_text() {
     let page = b"<!DOCTYPE html><html><head><style>h1 {color: red}</style></head>\
         <body><h1>Bad Gateway</h1></body></html>";
     let got = second_of_four(json!({}), move |_| say("502 Bad Gateway", "", page));
@@ -281,7 +281,7 @@ fn a_port_without_listener_is_refused() {
 }
 
 #[test]
-fn a_connection_for_each_request_is_just_that() {
+fn a_connection_per_request_opens_one_for_each() {
     let server = Server::start(|asked| {
         assert!(asked.head.contains("connection: close"), "{}", asked.head);
         vec![Step::Say(answer("200 OK", "", &object())), Step::Close]
@@ -344,7 +344,7 @@ fn a_discarded_body_is_counted_to_the_byte() {
 }
 
 #[test]
-fn a_discarded_body_may_not_be_short_or_long_or_late() {
+fn a_discarded_body_must_not_be_short_long_or_late() {
     let cut = |said: Vec<u8>, end: Step| {
         move |_: &Asked| {
             vec![Step::Say(said.clone()), Step::Wait(Duration::from_millis(30)), end.clone()]

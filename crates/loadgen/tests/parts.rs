@@ -134,7 +134,7 @@ fn a_part_that_fails_ends_the_upload_when_those_in_flight_have_ended() {
 }
 
 #[test]
-fn an_upload_whose_time_is_over_is_given_up() {
+fn an_upload_that_times_out_is_aborted() {
     let server = store(|part, _| match part {
         3 => vec![Step::Wait(Duration::from_secs(3))],
         _ => good(part),
@@ -147,7 +147,7 @@ fn an_upload_whose_time_is_over_is_given_up() {
 }
 
 #[test]
-fn a_part_whose_kept_connection_is_reset_is_sent_again() {
+fn a_part_is_sent_again_if_its_kept_connection_is_reset() {
     let is_reset = Mutex::new(false);
     let server = store(move |part, _| {
         // The connections of parts 5 to 8 have served other parts.
@@ -164,7 +164,7 @@ fn a_part_whose_kept_connection_is_reset_is_sent_again() {
 }
 
 #[test]
-fn a_part_whose_new_connection_is_reset_has_failed() {
+fn a_part_fails_if_its_new_connection_is_reset() {
     let server = store(|part, _| if part == 2 { vec![Step::Reset] } else { good(part) });
     let (summary, parts) = run(&document(&server, "multipart_put", 1, json!({})));
     assert_eq!((summary.failed, parts.1), (1, 1));
@@ -188,7 +188,7 @@ fn a_stop_in_the_middle_leaves_no_upload() {
 }
 
 #[test]
-fn a_stop_waits_for_no_store_that_says_nothing() {
+fn a_stop_does_not_wait_for_a_silent_store() {
     let control = Control::default();
     let stopper = control.clone();
     let server = Server::start(move |asked| {
@@ -241,7 +241,7 @@ fn an_object_is_read_in_parts_and_each_is_checked() {
 }
 
 #[test]
-fn segments_of_a_large_object_go_side_by_side_and_its_manifest_last() {
+fn segments_of_a_large_object_are_sent_concurrently_and_the_manifest_last() {
     let four = Barrier::new(4);
     let server = Server::start(move |asked| {
         if !asked.is_read {

@@ -49,7 +49,7 @@ impl Chance {
 }
 
 #[test]
-fn what_is_made_is_found_right_however_it_is_cut() {
+fn generated_payload_verifies_in_pieces_of_any_size() {
     let mut chance = Chance(1);
     let shares = [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.0, 0.5), (0.3, 1.0)];
     let drawn = shares
@@ -76,7 +76,7 @@ fn what_is_made_is_found_right_however_it_is_cut() {
 }
 
 #[test]
-fn pages_hold_a_stretch_of_the_file_and_damage_to_it_is_found() {
+fn pages_contain_a_section_of_the_file_and_damage_is_detected() {
     let spec = of_file();
     let object = ObjectId::new(5, 3, 50_000);
     let bytes = made(&spec, &object);
@@ -94,7 +94,7 @@ fn pages_hold_a_stretch_of_the_file_and_damage_to_it_is_found() {
 }
 
 #[test]
-fn any_range_is_what_it_is_in_the_whole_and_is_found_right() {
+fn any_range_equals_that_of_the_whole_and_verifies() {
     let mut chance = Chance(2);
     let specs = [PayloadSpec::new([7; 16], 42, 0.2, 0.2), of_file()];
     let lengths = LENGTHS.into_iter().filter(|length| *length > 0);
@@ -116,7 +116,7 @@ fn any_range_is_what_it_is_in_the_whole_and_is_found_right() {
 }
 
 #[test]
-fn every_flipped_bit_is_found_wherever_it_is() {
+fn every_flipped_bit_is_detected() {
     for length in [1, 15, 16, 40, 63, 64, 100, 4096, 4100, 9000] {
         let object = ObjectId::new(5, 3, length);
         let bytes = made(&spec(), &object);
@@ -130,7 +130,7 @@ fn every_flipped_bit_is_found_wherever_it_is() {
 }
 
 #[test]
-fn a_flipped_bit_is_found_in_a_range_of_parts_of_pages() {
+fn a_flipped_bit_is_detected_in_parts_of_pages() {
     let object = ObjectId::new(5, 3, 10_000);
     let bytes = made(&spec(), &object);
     // The header of page 1 is truncated inside the writer, so the writer and the CRC are unknown.
@@ -228,7 +228,7 @@ fn pages_of_two_versions_are_torn_even_when_both_are_allowed() {
 }
 
 #[test]
-fn parts_that_are_alike_in_all_versions_tear_nothing() {
+fn parts_that_are_equal_in_all_versions_are_not_torn() {
     let spec = PayloadSpec::new([7; 16], 42, 0.9, 0.0);
     let old = made(&spec, &ObjectId::new(5, 2, 12_288));
     let range = 3000..9000_usize;
@@ -239,7 +239,7 @@ fn parts_that_are_alike_in_all_versions_tear_nothing() {
 }
 
 #[test]
-fn duplicates_are_as_frequent_as_asked_and_really_the_same() {
+fn duplicates_have_the_requested_share_and_are_equal() {
     let spec = PayloadSpec::new([7; 16], 42, 0.0, 0.4);
     let mut pages = std::collections::HashMap::<Vec<u8>, u32>::new();
     for key_hash in 0..50 {
@@ -252,7 +252,7 @@ fn duplicates_are_as_frequent_as_asked_and_really_the_same() {
 }
 
 #[test]
-fn a_buffer_that_holds_the_duplicates_asked_for_is_left_as_it_is() {
+fn a_buffer_with_the_requested_duplicates_is_not_filled_again() {
     let page = PAGE_BYTES as u64;
     let object = |key_hash| ObjectId::new(key_hash, key_hash, 300 * page + 100);
     for duplicate in [0.0, 0.5, 1.0] {
@@ -292,7 +292,7 @@ fn a_buffer_that_holds_the_duplicates_asked_for_is_left_as_it_is() {
 }
 
 #[test]
-fn the_compressible_part_is_zero_and_as_large_as_asked() {
+fn the_compressible_part_is_zero_and_has_the_requested_size() {
     let spec = PayloadSpec::new([7; 16], 42, 0.75, 0.0);
     let bytes = made(&spec, &ObjectId::new(5, 1, 8192));
     assert!(bytes[1024..4096].iter().chain(&bytes[5120..]).all(|byte| *byte == 0));
@@ -306,7 +306,7 @@ fn blocks_verdict(object: &ObjectId, offset: usize, bytes: &[u8]) -> Verdict {
 }
 
 #[test]
-fn blocks_of_several_versions_lie_side_by_side_in_peace() {
+fn adjacent_blocks_of_different_versions_are_valid() {
     let newest = ObjectId::new(5, 4, 100_000);
     let mut bytes = made(&spec(), &ObjectId::new(5, 1, 100_000));
     for (version, start, end) in [(2, 0, 4096), (3, 8192, 24_576), (4, 20_480 + 512, 20_480 + 1536)]
@@ -326,7 +326,7 @@ fn blocks_of_several_versions_lie_side_by_side_in_peace() {
 }
 
 #[test]
-fn blocks_that_are_not_this_places_are_told_apart() {
+fn blocks_of_another_position_are_detected() {
     let object = ObjectId::new(5, 4, 100_000);
     let bytes = made(&spec(), &object);
     assert_eq!(blocks_verdict(&object, 4096, &bytes[8192..16_384]), Verdict::Misdirected);

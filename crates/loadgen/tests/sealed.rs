@@ -66,7 +66,7 @@ impl Chance {
 }
 
 #[test]
-fn what_is_sealed_opens_however_it_is_cut() {
+fn sealed_objects_open_in_pieces_of_any_size() {
     let mut chance = Chance(1);
     for (cipher, reader) in cases() {
         let key = key(cipher);
@@ -93,7 +93,7 @@ fn what_is_sealed_opens_however_it_is_cut() {
 }
 
 #[test]
-fn any_part_is_what_it_is_in_the_whole() {
+fn any_part_equals_that_of_the_whole() {
     let mut chance = Chance(2);
     for (cipher, reader) in cases() {
         let key = key(cipher);
@@ -126,7 +126,7 @@ fn layout(cipher: Cipher, reader: Reader) -> (usize, usize, usize) {
 }
 
 #[test]
-fn what_is_inside_is_the_payload_of_a_shorter_object() {
+fn the_plaintext_is_the_payload_of_a_shorter_object() {
     for (cipher, reader) in cases() {
         let key = key(cipher);
         let object = object_for(reader, 2 * SEGMENT_BYTES as u64);
@@ -149,7 +149,7 @@ fn what_is_inside_is_the_payload_of_a_shorter_object() {
 }
 
 #[test]
-fn every_flipped_bit_is_corrupt_even_unverified_but_for_filler() {
+fn every_flipped_bit_outside_filler_is_corrupt_even_unverified() {
     for (cipher, reader) in cases() {
         let key = key(cipher);
         let (envelope, nonce, behind) = layout(cipher, reader);
@@ -186,7 +186,7 @@ fn a_swapped_mac_is_corrupt() {
 }
 
 #[test]
-fn only_its_reader_unwraps_the_key_of_an_object() {
+fn only_the_reader_unwraps_the_key_of_an_object() {
     for (cipher, reader) in cases() {
         let key = key(cipher);
         let mut bytes = made(&key, &object_for(reader, 4096));
@@ -205,7 +205,7 @@ fn only_its_reader_unwraps_the_key_of_an_object() {
 
 /// A key that agrees with every other key on the same secret, and an invalid wrapped key.
 #[test]
-fn an_envelope_that_a_stranger_made_is_corrupt() {
+fn an_envelope_by_another_writer_is_corrupt() {
     for cipher in CIPHERS {
         let (key, object) = (key(cipher), object_for(Reader::Inbox(1), 4096));
         let bytes = made(&key, &object);
@@ -225,7 +225,7 @@ fn an_envelope_that_a_stranger_made_is_corrupt() {
 }
 
 #[test]
-fn every_object_and_version_has_a_key_of_its_own() {
+fn every_object_and_version_has_a_different_key() {
     for cipher in CIPHERS {
         let key = key(cipher);
         let object = ObjectId::new(5, 3, 4096);
@@ -254,7 +254,7 @@ fn another_seed_or_run_cannot_open() {
 }
 
 #[test]
-fn what_the_plaintext_shows_comes_out_as_without_encryption() {
+fn verdicts_on_the_plaintext_are_the_same_as_without_encryption() {
     for cipher in CIPHERS {
         let key = key(cipher);
         for length in [200, 4096, 65_536, 200_000, 200_003] {

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_in_each_other_are_counted_and_those_beside_each_other_are_not() {
+    fn nested_groups_are_counted_and_adjacent_ones_are_not() {
         assert_eq!(depth_of_columns(&footer(0)), Some(1));
         assert_eq!(depth_of_columns(&footer(40)), Some(41));
         let beside = [
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_footer() {
+    fn a_truncated_footer_is_rejected() {
         let whole = footer(3);
         for end in 0..whole.len() {
             assert_eq!(depth_of_columns(&whole[..end]), None);

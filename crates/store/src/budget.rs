@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_refused_and_what_is_dropped_can_be_taken_again() {
+    fn reservations_are_limited_and_returned_on_drop() {
         let budget = Budget::new(140);
         let mut first = budget.reserve(110).unwrap();
         assert!(budget.reserve(31).is_err());
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_somebody_still_reads_stay_reserved() {
+    fn bytes_with_readers_stay_reserved() {
         let budget = Budget::new(1 << 20);
         let bytes = budget.reserve(10_000).unwrap().of(vec![7; 10_000]);
         let read = bytes.slice(9_000..);

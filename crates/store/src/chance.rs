@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_repeat_with_the_seed_and_differ_by_seed_subject_and_number() {
+    fn numbers_are_functions_of_seed_subject_and_number() {
         let draw = fraction(1, &["read"], 5);
         assert_eq!(draw, fraction(1, &["read"], 5));
         assert_ne!(draw, fraction(2, &["read"], 5));
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_have_the_mean_and_spread_they_should() {
+    fn numbers_have_the_right_mean_and_variance() {
         let count = 100_000;
         let mean = (0..count).map(|n| fraction(7, &["x"], n)).sum::<f64>() / count as f64;
         assert!((mean - 0.5).abs() < 0.005, "{mean}");

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_the_apis_write_them() {
+    fn times_have_the_formats_of_the_apis() {
         let at_us = 1_795_236_393_123_456;
         assert_eq!(format_http_date(at_us), "Sat, 21 Nov 2026 04:46:34 GMT");
         assert_eq!(format_iso(at_us), "2026-11-21T04:46:33.123456");

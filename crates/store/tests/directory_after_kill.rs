@@ -71,7 +71,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn an_overwrite_that_was_cut_off_leaves_the_new_object_alone() {
+fn an_interrupted_overwrite_leaves_only_the_new_object() {
     let folder = Folder::new("overwrite");
     let aside = Folder::new("overwrite-aside");
     {
@@ -101,7 +101,7 @@ fn an_overwrite_that_was_cut_off_leaves_the_new_object_alone() {
 }
 
 #[test]
-fn bytes_and_sidecars_that_were_never_finished_are_swept() {
+fn incomplete_bytes_and_sidecars_are_swept() {
     let folder = Folder::new("unfinished");
     {
         let store = Store::start(folder.config()).unwrap();
@@ -121,7 +121,7 @@ fn bytes_and_sidecars_that_were_never_finished_are_swept() {
 }
 
 #[test]
-fn a_directory_belongs_to_one_store_at_a_time_and_is_never_a_strangers() {
+fn a_directory_belongs_to_one_store_and_foreign_ones_are_refused() {
     let folder = Folder::new("locked");
     let store = Store::start(folder.config()).unwrap();
     let second = Store::start(folder.config()).expect_err("refused").to_string();
@@ -136,7 +136,7 @@ fn a_directory_belongs_to_one_store_at_a_time_and_is_never_a_strangers() {
 }
 
 #[test]
-fn what_is_damaged_is_reported_and_set_apart_while_the_rest_is_served() {
+fn damage_is_reported_while_the_rest_is_served() {
     let folder = Folder::new("damaged");
     {
         let store = Store::start(folder.config()).unwrap();
@@ -173,7 +173,7 @@ fn what_is_damaged_is_reported_and_set_apart_while_the_rest_is_served() {
 }
 
 #[test]
-fn what_no_store_has_put_into_its_directory_is_reported_and_left_alone() {
+fn foreign_files_in_the_directory_are_reported_and_kept() {
     let folder = Folder::new("strays");
     {
         let store = Store::start(folder.config()).unwrap();
@@ -214,7 +214,7 @@ fn what_no_store_has_put_into_its_directory_is_reported_and_left_alone() {
 }
 
 #[test]
-fn what_lies_where_the_store_needs_a_directory_is_moved_aside_and_reported_once() {
+fn files_in_place_of_directories_are_moved_aside_and_reported_once() {
     let folder = Folder::new("in-the-way");
     {
         let store = Store::start(folder.config()).unwrap();

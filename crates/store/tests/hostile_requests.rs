@@ -47,7 +47,7 @@ fn a_copy_source_that_was_not_signed_is_refused() {
 }
 
 #[test]
-fn a_listing_of_keys_that_xml_cannot_carry_is_encoded_and_says_so() {
+fn a_listing_of_keys_that_xml_cannot_represent_is_encoded() {
     let store = start();
     assert_eq!(ask(&store, Method::Put, "/bucket", "", "").0, 200);
     assert_eq!(ask(&store, Method::Put, "/bucket/a%01b%0Dc", "", "").0, 200);
@@ -62,7 +62,7 @@ fn a_listing_of_keys_that_xml_cannot_carry_is_encoded_and_says_so() {
 }
 
 #[test]
-fn a_head_without_end_is_cut_off_before_it_takes_much_memory() {
+fn an_endless_head_is_rejected_before_it_takes_much_memory() {
     let store = start();
     let mut stream = TcpStream::connect(store.address()).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nx-long: ").unwrap();
@@ -75,7 +75,7 @@ fn a_head_without_end_is_cut_off_before_it_takes_much_memory() {
 }
 
 #[test]
-fn half_a_head_is_waited_for_no_longer_than_the_store_was_told() {
+fn an_incomplete_head_times_out_as_configured() {
     let store = start_with(StoreConfig { head_seconds: 1, ..StoreConfig::default() });
     let mut stream = half_a_head(&store, 100);
     // Much shorter than the default timeout of the store.

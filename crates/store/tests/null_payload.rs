@@ -29,7 +29,7 @@ fn document() -> serde_json::Value {
 }
 
 #[test]
-fn what_a_trial_reads_from_the_null_server_verifies() {
+fn reads_of_a_trial_from_the_null_server_verify() {
     let trial = Trial::parse(&document().to_string()).unwrap();
     let (dataset, spec) = (Dataset::new(&trial), PayloadSpec::of_trial(&trial));
     let config = NullConfig { trial: Some(document()), ..NullConfig::default() };

@@ -112,7 +112,7 @@ region = other-1
     }
 
     #[test]
-    fn a_named_profile_is_titled_so_in_the_config_file() {
+    fn a_named_profile_has_its_title_in_the_config_file() {
         let profile = read_profile(CREDENTIALS, CONFIG, "lab").unwrap();
         let key = value(&profile, "aws_access_key_id");
         assert_eq!(key, Some("LAB"), "the credentials file goes first");

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn known_moments_are_written_as_everybody_does() {
+    fn known_times_are_formatted_correctly() {
         assert_eq!(basic(0), "19700101T000000Z");
         assert_eq!(basic(951_782_399), "20000228T235959Z");
         assert_eq!(basic(951_782_400), "20000229T000000Z");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dates_of_answers_are_read_and_nonsense_is_not() {
+    fn dates_of_answers_are_parsed_and_nonsense_rejected() {
         assert_eq!(parse_http("Fri, 24 May 2013 00:00:07 GMT"), Some(1_369_353_607));
         for text in [
             "",
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_token_services_are_read_and_nonsense_is_not() {
+    fn times_of_token_services_are_parsed_and_nonsense_rejected() {
         assert_eq!(parse_iso8601("2013-05-24T00:00:00.000000Z"), Some(1_369_353_600));
         assert_eq!(parse_iso8601("2013-05-24T00:00:00+00:00"), Some(1_369_353_600));
         for text in

@@ -145,14 +145,14 @@ mod tests {
     use crate::encode::{hex_of_sha256, write_hex};
 
     #[test]
-    fn checksums_have_their_catalogued_check_values() {
+    fn checksums_have_the_check_values_of_the_catalogue() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc64nvme(b"123456789"), 0xae8b_1486_0a79_9888);
         assert_eq!((crc32c(b""), crc64nvme(b"")), (0, 0));
     }
 
     #[test]
-    fn digests_of_nothing_are_the_known_ones() {
+    fn digests_of_empty_input_are_right() {
         let mut hex = Vec::new();
         write_hex(&mut hex, &md5(b""));
         assert_eq!(hex, b"d41d8cd98f00b204e9800998ecf8427e");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_fed_in_pieces_is_that_of_the_whole() {
+    fn an_incremental_digest_equals_that_of_the_whole() {
         let starts: [fn() -> Running; 5] =
             [Running::crc32c, Running::crc64nvme, Running::md5, Running::sha256, Running::crc32];
         let digests = starts.map(|start| {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_pads() {
+    fn base64_is_padded() {
         assert_eq!(Base64::of(b"a").as_bytes(), b"YQ==");
         assert_eq!(Base64::of(&[0xff; 32]).as_bytes().len(), 44);
         assert_eq!(Base64::of(b"").as_bytes(), b"");

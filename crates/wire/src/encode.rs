@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_encoded_is_decoded_again() {
+    fn decoding_reverses_encoding() {
         let text = "a/b=c&d\0 +%ü\u{1}";
         assert_eq!(decode_url(&written(|out| write_path(out, text.as_bytes()))).unwrap(), text);
         assert_eq!(decode_url("a+b%2b%2B").unwrap(), "a b++");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn hexadecimal_is_lower_case_and_complete() {
+    fn hexadecimal_is_lower_case_with_leading_zeros() {
         assert_eq!(written(|out| write_hex(out, &[0, 0x9f, 0xff])), "009fff");
         let mut digest = [0; 32];
         digest[31] = 0xa5;

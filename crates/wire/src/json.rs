@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_asks_for_a_token_of_its_project() {
+    fn a_password_requests_a_token_for_its_project() {
         let identity = Identity::Password {
             user: "tester",
             user_domain: "Default",
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_credential_asks_without_a_scope() {
+    fn an_application_credential_requests_no_scope() {
         let identity = Identity::ApplicationCredential { id: "i", secret: "s" };
         let document: Value = serde_json::from_slice(&token_request(&identity)).unwrap();
         assert_eq!(document["auth"]["identity"]["application_credential"]["id"], "i");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bulk_answer_tells_what_really_happened() {
+    fn a_bulk_answer_has_the_actual_status() {
         let answer = parse_bulk_answer(
             br#"   {"Number Not Found": 1, "Response Status": "400 Bad Request",
             "Number Deleted": 9, "Errors": [["/c/o", "503 Busy"]], "Response Body": ""}"#,

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_cut_by_their_ranges_and_not_by_what_they_hold() {
+    fn parts_are_delimited_by_their_ranges_and_not_by_their_content() {
         let parts = read(&[BODY]).unwrap();
         assert_eq!(parts, [(0, b"hello".to_vec()), (90, b"--xyz--\r\n9".to_vec())]);
     }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn content_ranges_are_read_and_impossible_ones_are_not() {
+    fn content_ranges_are_parsed_and_impossible_ones_rejected() {
         let range = |first, length, total| Some(ContentRange { first, length, total });
         assert_eq!(parse_content_range(b"bytes 0-9/100"), range(0, 10, Some(100)));
         assert_eq!(parse_content_range(b"bytes 5-5/*"), range(5, 1, None));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn boundaries_are_read_quoted_and_bare() {
+    fn quoted_and_bare_boundaries_are_parsed() {
         let boundary = |text: &'static str| parse_boundary(text.as_bytes());
         assert_eq!(boundary("multipart/byteranges; boundary=xyz"), Some(b"xyz".as_slice()));
         assert_eq!(boundary("Multipart/ByteRanges;charset=x; Boundary=\"x y\""), Some(&b"x y"[..]));
@@ -262,7 +262,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_body_reads_the_same_wherever_it_is_cut(first in 0..BODY.len(), second in 0..BODY.len()) {
+        fn a_body_parses_the_same_for_any_split(first in 0..BODY.len(), second in 0..BODY.len()) {
             let (first, second) = (first.min(second), first.max(second));
             let cut = read(&[&BODY[..first], &BODY[first..second], &BODY[second..]]);
             prop_assert_eq!(cut, read(&[BODY]));

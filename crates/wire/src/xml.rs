@@ -597,7 +597,7 @@ mod tests {
 <NextContinuationToken>to/ken==</NextContinuationToken></ListBucketResult>"#;
 
     #[test]
-    fn a_page_gives_its_objects_and_the_way_to_the_next() {
+    fn a_page_has_its_objects_and_the_next_token() {
         let mut objects = Vec::new();
         let page =
             parse_list_page(PAGE.as_bytes(), |key, size| objects.push((key.to_owned(), size)));
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_and_delete_markers_are_read_alike() {
+    fn versions_and_delete_markers_are_parsed() {
         let page = br"<ListVersionsResult><IsTruncated>true</IsTruncated>
 <Version><Key>a</Key><VersionId>2</VersionId><IsLatest>true</IsLatest><Owner><ID>x</ID></Owner></Version>
 <DeleteMarker><Key>a</Key><VersionId>1</VersionId></DeleteMarker>
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_decoded_where_the_answer_says_that_they_are_encoded() {
+    fn names_are_decoded_if_the_answer_declares_an_encoding() {
         let encoded = "a%01+%2B/%C3%BC";
         let decoded = "a\u{1} +/ü".to_owned();
         for (encoding, expected) in [("<EncodingType>url</EncodingType>", &*decoded), ("", encoded)]
@@ -679,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_cut_short_is_malformed() {
+    fn a_truncated_document_is_malformed() {
         for length in 60..PAGE.len() - 1 {
             if PAGE.is_char_boundary(length) {
                 let listed = parse_list_page(&PAGE.as_bytes()[..length], |_, _| ());
@@ -734,7 +734,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_uploads_gives_keys_with_ids_and_the_way_to_the_next() {
+    fn a_page_of_uploads_has_keys_with_ids_and_the_next_marker() {
         let upload =
             "<Upload><Key>k</Key><UploadId>2~a</UploadId><Owner><ID>o</ID></Owner></Upload>";
         let page = |truncated: bool| {
@@ -754,7 +754,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_with_the_status_of_success_is_an_error() {
+    fn an_error_with_a_success_status_is_an_error() {
         assert_eq!(
             check_late_answer(b"\n \n<CopyObjectResult><ETag>x</ETag></CopyObjectResult>"),
             Ok(())
@@ -768,7 +768,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_document_is_told_from_a_page_of_a_proxy() {
+    fn an_error_document_is_distinguished_from_a_page_of_a_proxy() {
         let error = parse_error(
             b"<?xml version='1.0'?><Error><Code>PermanentRedirect</Code><Message>elsewhere</Message>\
               <Endpoint>b.s3.eu.example</Endpoint></Error>",
@@ -781,13 +781,13 @@ mod tests {
     }
 
     #[test]
-    fn a_document_may_not_declare_anything() {
+    fn a_document_with_declarations_is_malformed() {
         let bomb = b"<!DOCTYPE x [<!ENTITY a \"b\">]><Error><Code>&a;</Code></Error>";
         assert_eq!(parse_error(bomb), None);
     }
 
     #[test]
-    fn an_error_of_a_service_beside_the_store_is_read_too() {
+    fn an_error_of_another_service_is_parsed_too() {
         let sts = b"<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error>\
             <Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error>\
             <RequestId>1</RequestId></ErrorResponse>";

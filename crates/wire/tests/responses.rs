@@ -59,7 +59,7 @@ fn a_body_of_known_length_is_read_to_its_end_and_no_further() {
 }
 
 #[test]
-fn a_chunked_body_loses_its_chunks_extensions_and_trailers() {
+fn a_chunked_body_is_returned_without_extensions_and_trailers() {
     let response = get("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n\
                     5;name=value\r\nhello\r\n00A \r\n0123456789\r\n0\r\nX-Trailer: 1\r\n\r\nrest")
     .unwrap();
@@ -110,7 +110,7 @@ fn the_connection_header_and_the_version_say_whether_it_may_be_used_again() {
 }
 
 #[test]
-fn contradicting_framing_is_refused_or_not_trusted() {
+fn contradictory_framing_is_refused_or_closes_the_connection() {
     let framed = |headers: &str| get(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n0\r\n\r\n"));
     for lengths in ["-1", "+1", "", "1,2", "0x10", "18446744073709551616", "1 2"] {
         let response = framed(&format!("Content-Length: {lengths}\r\n"));
@@ -158,7 +158,7 @@ fn garbage_and_endless_heads_are_refused() {
 }
 
 #[test]
-fn the_end_of_the_stream_is_told_from_a_cut_answer() {
+fn the_end_of_the_stream_is_distinguished_from_a_truncated_answer() {
     assert_eq!(read(Method::Get, &[]), Err(ParseError::Closed));
     assert_eq!(get("HTTP/1.1 200 OK\r\nContent-Le"), Err(ParseError::Truncated));
     assert_eq!(get("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"), Err(ParseError::Truncated));
@@ -201,7 +201,7 @@ fn without_left(response: Result<Seen, ParseError>) -> Result<Seen, ParseError> 
 
 proptest! {
     #[test]
-    fn an_answer_reads_the_same_wherever_it_is_cut(
+    fn an_answer_parses_the_same_for_any_split(
         bytes in fragments(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
@@ -212,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_behind_a_valid_start_reads_the_same_wherever_it_is_cut(
+    fn an_answer_after_a_valid_start_parses_the_same_for_any_split(
         mut tail in fragments(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {

@@ -123,7 +123,7 @@ struct Case {
 }
 
 #[test]
-fn every_request_has_the_signature_that_botocore_gives_it() {
+fn every_request_has_the_same_signature_as_with_botocore() {
     let cases: Vec<Case> = serde_json::from_str(include_str!("signatures.json")).unwrap();
     assert!(cases.len() >= 60);
     for case in cases {

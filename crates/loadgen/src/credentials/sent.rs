@@ -46,7 +46,7 @@ mod tests {
     use crate::credentials::resolve;
 
     #[test]
-    fn what_was_sent_is_found_before_the_hosts_own_and_only_under_its_name() {
+    fn sent_secrets_take_precedence_and_match_only_their_name() {
         let Value::Object(settings) = json!({
             "key": {"env": "LOADSTONE_TEST_SENT"},
             "password": {"file": "/nowhere/sent"},

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_frequencies_are_those_of_the_law() {
+    fn zipf_frequencies_match_the_distribution() {
         const OBJECTS: u64 = 1000;
         const DRAWS: u64 = 400_000;
         let chooser = chooser(Order::Zipf, OBJECTS);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_reaches_every_object_of_a_small_set_and_none_beyond_a_large_one() {
+    fn zipf_reaches_every_object_of_a_small_set_and_stays_within_a_large_one() {
         let small = chooser(Order::Zipf, 50);
         let seen: std::collections::HashSet<u64> =
             (0..20_000).map(|ticket| small.choose(ticket, mix64(ticket))).collect();

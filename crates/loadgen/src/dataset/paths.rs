@@ -270,7 +270,7 @@ mod tests {
 
     /// Appendix A.1 of RFC 5297.
     #[test]
-    fn the_answer_of_the_rfc_comes_out() {
+    fn the_test_vector_of_the_rfc_is_reproduced() {
         let key = hex("fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff");
         let header = hex("101112131415161718191a1b1c1d1e1f2021222324252627");
         let plain = hex("112233445566778899aabbccddee");
@@ -286,7 +286,7 @@ mod tests {
 
     /// What pyca's `AESSIV`, which is OpenSSL's, makes of the same with a key of 512 bits.
     #[test]
-    fn a_segment_is_what_another_implementation_makes_of_it() {
+    fn a_sealed_segment_equals_that_of_another_implementation() {
         let key: Key = std::array::from_fn(|at| at as u8);
         let mut siv = Aes256Siv::new(&key.into());
         for (before, segment, stored) in ANSWERS {
@@ -308,7 +308,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_sealed_opens_and_nothing_of_it_stands_there() {
+    fn sealed_keys_open_and_contain_no_plaintext() {
         let paths = paths(7, 42);
         for own in [
             "7",
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_of_whole_segments_is_sealed_to_the_prefix_of_what_lies_below() {
+    fn a_sealed_prefix_is_a_prefix_of_the_sealed_keys_below_it() {
         let paths = paths(7, 42);
         for (prefix, key) in [
             ("a/b/", "a/b/c/d"),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_opens_with_its_own_run_seed_user_and_place_alone() {
+    fn a_key_opens_only_with_its_run_seed_user_and_place() {
         let own = paths(7, 42);
         let stored = sealed(&own, "ann/private/dir/file");
         assert_eq!(paths(8, 42).open(&stored), None);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_keys_come_back_and_no_two_are_sealed_alike() {
+    fn random_keys_open_again_and_are_sealed_differently() {
         let paths = paths(1, 2);
         let letters = ["a", "b", "/", "ann", "bob", "private", "inbox", "-", "é", "profile", "%"];
         let mut known = HashMap::new();

@@ -285,7 +285,7 @@ fn the_load_generator_runs_it_and_counts() {
 }
 
 #[test]
-fn a_drawer_of_somebody_elses_is_refused() {
+fn another_users_bucket_is_refused() {
     let map = map_named("theirs");
     let theirs = BTreeMap::from([("precious".to_owned(), b"1".to_vec())]);
     map.lock().expect("sound").insert("b-1".to_owned(), theirs.clone());
@@ -305,7 +305,7 @@ fn a_drawer_of_somebody_elses_is_refused() {
 }
 
 #[test]
-fn all_that_others_know_of_it_comes_from_its_row() {
+fn everything_outside_its_file_comes_from_its_row() {
     let info = DriverInfo::named("toy").expect("it has a row");
     assert!(info.is_for_tests && info.facts.place == "drawer");
     let word = DriverInfo::read_word("toy:abc").expect("it reads its words");

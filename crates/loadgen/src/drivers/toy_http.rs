@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stranger_puts_between_the_last_listing_and_the_removal_stays() {
+    fn an_object_that_appears_between_listing_and_removal_is_kept() {
         let (server, address) = Server::start(true);
         run(address, "put", "put", 200);
         let swept = run(address, "clean-up", "delete", 0);

@@ -159,7 +159,7 @@ fn run(operation: &str, clients: u32, requests: u64, timeout_ns: u64) -> Summary
 }
 
 #[test]
-fn any_number_of_requests_in_flight_needs_two_load_threads_and_one_of_the_runtime() {
+fn many_requests_in_flight_need_two_load_threads_and_one_runtime_thread() {
     let ended = run("get", 300, 3000, 60_000_000_000);
     assert_eq!((ended.requests, ended.failed, ended.bytes), (3000, 0, 3_000_000));
     assert_eq!((ended.cores, ended.clients), (2, 300));
@@ -168,7 +168,7 @@ fn any_number_of_requests_in_flight_needs_two_load_threads_and_one_of_the_runtim
 }
 
 #[test]
-fn a_task_that_breaks_or_never_ends_is_a_failure_of_its_request_alone() {
+fn a_task_that_panics_or_never_ends_fails_only_its_own_request() {
     let broken = run("put", 4, 20, 60_000_000_000);
     assert_eq!((broken.requests, broken.failed), (20, 20));
     assert_eq!(broken.error_examples.keys().collect::<Vec<_>>(), ["io"]);

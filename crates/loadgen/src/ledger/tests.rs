@@ -83,7 +83,7 @@ fn sets(allowed: Option<Allowed>) -> Option<(bool, Vec<u64>)> {
 }
 
 #[test]
-fn a_ledger_says_of_each_object_what_was_acknowledged_last() {
+fn a_ledger_has_the_last_acknowledged_state_of_each_object() {
     let ledger = ledger(MIX, 0);
     let mut expected: HashMap<u64, Entry> = HashMap::new();
     let mut bytes = mark(kind::BEGIN);
@@ -124,7 +124,7 @@ fn a_ledger_says_of_each_object_what_was_acknowledged_last() {
 }
 
 #[test]
-fn later_trials_lie_over_earlier_ones_and_what_failed_may_still_come() {
+fn later_trials_supersede_earlier_ones_and_failed_requests_may_still_execute() {
     let entries = |kind: Kind, entries: &[(u64, bool)]| {
         let effect = if kind.puts { Effect::Writes } else { Effect::Deletes };
         let ledger = ledger(kind, 0);
@@ -146,7 +146,7 @@ fn later_trials_lie_over_earlier_ones_and_what_failed_may_still_come() {
 }
 
 #[test]
-fn a_ledger_cut_off_anywhere_claims_no_more_than_was_flushed_and_no_less() {
+fn a_ledger_truncated_anywhere_contains_exactly_what_was_flushed() {
     let ledger = ledger(PUTS, 0);
     let (mut bytes, mut flushed) = (mark(kind::BEGIN), vec![(HEADER_BYTES, 0)]);
     for index in 0..9000_u64 {
@@ -170,7 +170,7 @@ fn a_ledger_cut_off_anywhere_claims_no_more_than_was_flushed_and_no_less() {
 }
 
 #[test]
-fn what_a_mix_has_put_is_unknown_where_a_delete_may_have_been_in_flight() {
+fn objects_of_a_mix_are_unknown_if_a_delete_may_have_been_in_flight() {
     let (ledger, first) = (ledger(MIX, 0), BEYOND);
     ledger.note(first, Effect::Writes, true);
     ledger.note(first + 1, Effect::Deletes, true);
@@ -184,7 +184,7 @@ fn what_a_mix_has_put_is_unknown_where_a_delete_may_have_been_in_flight() {
 }
 
 #[test]
-fn hosts_ledgers_add_up_and_attempts_follow_one_another() {
+fn ledgers_of_hosts_are_merged_and_attempts_are_sequential() {
     let mut bytes = Vec::new();
     for attempt in 0..2_u64 {
         bytes.extend(mark(kind::BEGIN));
@@ -208,7 +208,7 @@ fn hosts_ledgers_add_up_and_attempts_follow_one_another() {
 }
 
 #[test]
-fn a_ledger_of_objects_beyond_all_numbers_is_not_believed() {
+fn a_ledger_with_impossible_object_numbers_is_rejected() {
     let mut bytes = mark(kind::BEGIN);
     for number in [u64::MAX, u64::MAX / OBJECTS_PER_PAGE] {
         write_frame(&mut bytes, 0, number, (0, 0), &[0x55; PAGE_BYTES]);
@@ -218,7 +218,7 @@ fn a_ledger_of_objects_beyond_all_numbers_is_not_believed() {
 }
 
 #[test]
-fn pages_hold_what_is_exceptional_however_much_of_it_there_is() {
+fn pages_hold_any_number_of_exceptional_objects() {
     let kinds = [(PUTS, Effect::Writes), (DELETES, Effect::Deletes)];
     let shares = [1, 2, 30, 300, 2000];
     for ((kind, usual), share) in
@@ -246,7 +246,7 @@ fn pages_hold_what_is_exceptional_however_much_of_it_there_is() {
 }
 
 #[test]
-fn threads_that_change_the_same_objects_claim_no_more_than_they_did() {
+fn concurrent_changes_of_an_object_are_never_overstated() {
     let ledger = ledger(MIX, 0);
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {

@@ -452,7 +452,7 @@ fn every_step_of_start_and_clean_up_may_fail_stop_or_be_killed() {
 }
 
 #[test]
-fn a_place_that_stays_is_marked_or_told_of_as_unmarked() {
+fn a_place_that_stays_is_marked_or_reported_as_unmarked() {
     // The maximum number of steps of ten tries at two places.
     for step in 1..=130 {
         for fault in [Fault::Refused, Fault::Lost] {
@@ -470,7 +470,7 @@ fn a_place_that_stays_is_marked_or_told_of_as_unmarked() {
 }
 
 #[test]
-fn a_foreign_place_that_holds_nothing_more_of_ours_is_not_left() {
+fn a_foreign_place_without_objects_of_ours_is_not_reported_as_left() {
     let mut history = History::new(3);
     history.trial["dataset"]["buckets"] = json!(2);
     history.trial["allow_foreign"] = json!(true);
@@ -486,7 +486,7 @@ fn a_foreign_place_that_holds_nothing_more_of_ours_is_not_left() {
 }
 
 #[test]
-fn buckets_made_as_load_are_told_of_though_others_are_foreign() {
+fn absent_buckets_of_a_load_are_reported_even_if_others_are_foreign() {
     let mut history = History::new(3);
     history.trial["dataset"]["buckets"] = json!(60);
     history.trial["allow_foreign"] = json!(false);
@@ -503,7 +503,7 @@ fn buckets_made_as_load_are_told_of_though_others_are_foreign() {
 }
 
 #[test]
-fn a_stop_is_obeyed_while_another_host_marks_the_place() {
+fn a_stop_takes_effect_while_another_host_marks_the_place() {
     for says_new in [false, true] {
         let mut history = History::new(3);
         history.trial["dataset"]["buckets"] = json!(1);
@@ -524,13 +524,13 @@ fn a_stop_is_obeyed_while_another_host_marks_the_place() {
 }
 
 #[test]
-fn some_hundred_histories_keep_what_others_wrote_and_forget_nothing() {
+fn a_few_hundred_histories_keep_others_data_and_report_all_of_ours() {
     live_all((0..400).chain([8834])); // The last: a bare place behind a listing without end.
 }
 
 #[test]
 #[ignore = "long: make test-long"]
-fn many_histories_keep_what_others_wrote_and_forget_nothing() {
+fn many_histories_keep_others_data_and_report_all_of_ours() {
     let seeds = std::env::var("LOADSTONE_SEEDS").ok().and_then(|text| text.parse().ok());
     live_all(1_000..1_000 + seeds.unwrap_or(100_000));
 }

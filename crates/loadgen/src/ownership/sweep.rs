@@ -419,7 +419,7 @@ mod tests {
     use crate::secrecy::remember;
 
     #[test]
-    fn why_a_place_is_left_tells_no_secret_and_is_one_short_line() {
+    fn the_reason_for_a_left_place_is_one_short_line_without_secrets() {
         // The target chooses the names of objects.
         remember("a test", "canary-3f0b9c1d7e");
         let name = format!("canary-3f0b9c1d7e\n\x1b[2J{}", "k".repeat(1 << 20));

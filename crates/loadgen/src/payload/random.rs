@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_instruction_set_makes_the_same_bytes() {
+    fn every_instruction_set_generates_the_same_bytes() {
         for length in [1, 127, 128, 129, 4032] {
             let mut wide = vec![0; length];
             let mut narrow = vec![0; length];

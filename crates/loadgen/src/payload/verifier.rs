@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_unknown_length_is_as_long_as_its_version_says() {
+    fn an_object_of_unknown_length_has_the_length_in_its_version() {
         for length in [16, 17, 63, 64, 65, 100, 4095, 4096, 4097, 4101, 5000, 7000] {
             let (bytes, version) = (written(3, length), script::version_of(3, length));
             for piece_bytes in [1, 7, 64, 100, 4096, 10_000] {

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_expectation_is_near_the_99th_percentile() {
+    fn the_expectation_converges_to_the_99th_percentile() {
         // Uniform over 100 microseconds, in random order.
         let late = (0..100_000_u64).map(|number| crate::chance::mix64(number) % 100_000);
         let expected_ns = expected_after(late);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_wakes_in_time_is_slept_on() {
+    fn a_thread_sleeps_if_the_host_wakes_it_in_time() {
         assert_eq!(expected_after([150_000; 100].into_iter().chain([0; 10_000])), 0);
     }
 
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_seen_also_on_a_group_around_ours() {
+    fn a_cpu_quota_of_a_parent_group_is_detected() {
         let root = std::env::temp_dir().join(format!("loadstone-quota-{}", std::process::id()));
         let inner = root.join("outer/inner");
         std::fs::create_dir_all(&inner).expect("the temporary folder can be written");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_asked_for_it_sleeps_to_the_end() {
+    fn without_a_request_a_thread_sleeps_to_the_end() {
         let oversleep = Oversleep::default();
         oversleep.note_sleep(150_000);
         assert_eq!(oversleep.sleep_ns(1_000), 1_000);

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_is_that_of_the_library() {
+    fn a_sum_equals_that_of_the_library() {
         let (mut sum, mut merged) = (Sum::default(), Sum::default());
         let mut truth = crate::histogram();
         assert_reads_as(&sum, &truth);
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted_where_the_library_counts_them() {
+    fn values_are_counted_in_the_same_buckets_as_by_the_library() {
         let mut sum = Sum::default();
         let mut truth = crate::histogram();
         for number in (0..63).rev() {
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bounds_are_the_library_s() {
+    fn histograms_with_other_bounds_use_the_library() {
         let mut other = Histogram::<u64>::new_with_bounds(1, 1_000_000, 2).unwrap();
         other.record_n(999, 5).unwrap();
         let mut sum = Sum::default();
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_changes_nothing() {
+    fn damaged_input_changes_nothing() {
         let encoded =
             crate::recorder::encode(&filled(1, 500, 1 << 40), &mut V2DeflateSerializer::new());
         for place in 0..encoded.len() {

@@ -53,7 +53,7 @@ fn sequential_blocks_go_through_one_object_after_another() {
 }
 
 #[test]
-fn a_mix_never_asks_for_what_it_may_have_deleted() {
+fn a_mix_never_requests_objects_that_it_may_have_deleted() {
     let mix = r#"[{"operation":"get","weight":45},{"operation":"head","weight":30},
                   {"operation":"put","weight":15},{"operation":"delete","weight":10}]"#;
     let drawn = draw(&trial(mix, ""), 100_000);
@@ -163,7 +163,7 @@ fn an_object_whose_append_failed_is_given_up() {
 }
 
 #[test]
-fn the_same_seed_asks_for_the_same_objects() {
+fn the_same_seed_chooses_the_same_objects() {
     let trial = trial(r#"[{"operation":"get"}]"#, r#","keys":{"order":"uniform"}"#);
     let indices =
         |drawn: Vec<Request>| drawn.iter().map(|r| r.subject.number()).collect::<Vec<_>>();
@@ -171,7 +171,7 @@ fn the_same_seed_asks_for_the_same_objects() {
 }
 
 #[test]
-fn every_write_of_a_history_has_a_version_of_its_own_over_threads_and_hosts() {
+fn writes_of_a_history_have_unique_versions_over_threads_and_hosts() {
     let mix = r#"[{"operation":"get","weight":3},{"operation":"put","weight":1},
                   {"operation":"delete","weight":2}]"#;
     let mut versions = HashSet::new();

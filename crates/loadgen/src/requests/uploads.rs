@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_rests_between_parts_while_others_go_on() {
+    fn an_upload_pauses_between_parts_while_others_continue() {
         use Operation::{CreateUpload, UploadPart};
         let done = walk(
             &mut uploads(PartOrder::Ascending, 0.0),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_is_ended_twice_where_that_is_asked_for() {
+    fn an_upload_is_ended_twice_if_requested() {
         use Operation::{AbortUpload, CompleteUpload, CreateUpload};
         let done = walk(
             &mut uploads(PartOrder::Ascending, 1.0),

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_the_kernel_are_read() {
+    fn cpu_lists_of_the_kernel_are_parsed() {
         assert_eq!(parse("0-3,8\n"), [0, 1, 2, 3, 8]);
         assert_eq!(parse("\n"), [0_usize; 0]);
     }

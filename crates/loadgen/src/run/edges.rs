@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_load_counts_answers_of_its_window() {
+    fn an_open_load_counts_answers_in_its_window() {
         let (warm_up, measure) = (Stage::WarmUp, Stage::Measure);
         // Due in the warm-up and answered inside; due inside and answered after; entirely inside;
         // entirely before.

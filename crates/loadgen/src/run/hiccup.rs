@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_counts_in_each_second_that_it_lay_in() {
+    fn a_stall_counts_in_each_second_that_it_overlaps() {
         let mut seen = seen();
         let start_ns = 7 * SECOND_NS + 1;
         seen.note(start_ns + 1_900 * MS, start_ns + 4_100 * MS, start_ns);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_that_a_scheduler_ends_late_is_a_hiccup_and_no_stall() {
+    fn a_sleep_that_a_scheduler_delays_is_a_hiccup_and_not_a_stall() {
         let mut seen = seen();
         seen.note(SECOND_NS, SECOND_NS + STALL_NS - 1, 0);
         assert!(seen.stalled_ns.is_empty());

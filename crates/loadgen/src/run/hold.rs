@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_starts_when_it_was_told_to_and_not_before() {
+    fn a_load_starts_at_the_given_time_and_not_before() {
         let (hold, stop) = (Hold::default(), AtomicBool::new(false));
         let at_unix_ns = unix_ns() + 20_000_000;
         hold.start(at_unix_ns);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_runs_out_unless_it_is_renewed() {
+    fn a_lease_expires_unless_it_is_renewed() {
         let hold = Hold::default();
         assert_eq!(hold.lease_run_out(), None);
         hold.lease(3_600_000_000_000);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_has_run_out_is_not_renewed() {
+    fn an_expired_lease_cannot_be_renewed() {
         let hold = Hold::default();
         hold.lease(1);
         std::thread::sleep(Duration::from_millis(1));

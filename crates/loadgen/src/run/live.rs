@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_of_large_objects_is_no_rate() {
+    fn a_burst_of_large_objects_does_not_raise_the_rate() {
         let ended_ns = |client: u64| 63_200_000_000 + client;
         let found = live((0..88).map(|client| (0, ended_ns(client), 64 * MIB)), None);
         assert_eq!(found.bytes, 5632 * MIB);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_second_that_is_cut_short_shows_no_lower_rate() {
+    fn a_partial_last_second_does_not_lower_the_rate() {
         let all = || (1..2100_u64).map(|number| (number * 1_000_000 - 10, number * 1_000_000, MIB));
         let found = live(all(), Some(2));
         assert_eq!(

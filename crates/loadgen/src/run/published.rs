@@ -156,11 +156,11 @@ fn check(name: &str, of: fn(schemars::SchemaGenerator) -> Schema) {
 }
 
 #[test]
-fn the_published_schema_of_a_trial_is_that_of_its_type() {
+fn the_published_schema_of_a_trial_matches_its_type() {
     check("trial.schema.json", |generator| generator.into_root_schema_for::<Trial>());
 }
 
 #[test]
-fn the_published_schema_of_a_record_is_that_of_its_types() {
+fn the_published_schema_of_a_record_matches_its_types() {
     check("record.schema.json", |generator| generator.into_root_schema_for::<Record>());
 }

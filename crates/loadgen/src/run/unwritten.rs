@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_the_set_of_numbers_that_failed_and_were_not_put() {
+    fn ranges_contain_failed_numbers_that_were_not_put_later() {
         let unwritten = Unwritten::after(&[(10, 20), (30, 31)]);
         let mut expected: BTreeSet<u64> = (10..20).chain([30]).collect();
         for step in 0..20_000_u64 {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_counted() {
+    fn failed_puts_without_a_range_are_counted() {
         let unwritten = Unwritten::default();
         unwritten.note(1, false);
         for index in 0..RANGES_MAX as u64 + 10 {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dataset_of_which_nothing_was_written_is_one_range() {
+    fn an_unwritten_dataset_is_one_range() {
         let unwritten = Unwritten::after(&[(0, 1 << 40)]);
         for index in 0..100_000 {
             unwritten.note(index, true);

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_from_addresses_of_this_host_and_clients_use_all_pairs_with_endpoints() {
+    fn clients_use_all_pairs_of_source_addresses_and_endpoints() {
         let sources = Sources::of_this_host(&["127.0.0.1", "192.0.2.1", "127.0.0.2"]);
         let sources = sources.expect("two of them are here");
         let to: SocketAddr = "127.0.0.1:80".parse().expect("an address");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_parsed() {
         let url = Url::parse("https://[::1]:8443/v1/AUTH_x/").expect("a URL");
         assert!(url.is_tls);
         assert_eq!((url.host.as_str(), url.port, url.path.as_str()), ("::1", 8443, "/v1/AUTH_x"));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_says_why() {
+    fn an_invalid_url_is_rejected_with_a_reason() {
         for (text, reason) in [
             ("ftp://x", "ftp"),
             ("http://", "no host"),

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_page_only_its_words_are_shown() {
+    fn only_the_text_of_an_html_page_is_shown() {
         let page = "<html><head><title>413 Too large</title><style>b {x: 1}</style></head>\r\n\
             <body><center><h1>413 Too large</h1></center><hr>nginx</body></html>";
         assert_eq!(said(page), " 413 Too large nginx");
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_leaves_nothing_where_the_text_is_cut() {
+    fn no_part_of_a_secret_remains_where_a_text_is_cut() {
         let secret = "canary-2f61b0d7a9e84c35";
         crate::secrecy::remember("a test", secret);
         for filler in (150..210).chain(REFUSAL_BYTES_MAX - 40..REFUSAL_BYTES_MAX + 1) {
@@ -291,13 +291,13 @@ mod tests {
     }
 
     #[test]
-    fn escape_sequences_and_forged_lines_do_not_come_through() {
+    fn escape_sequences_and_forged_lines_are_removed() {
         let text = said("\x1b]0;owned\x07 ok\r\nerror: forged\nhint: rm");
         assert!(!text.contains(['\x1b', '\x07', '\n', '\r']), "{text:?}");
     }
 
     #[test]
-    fn who_speaks_the_wrong_one_of_http_and_https_is_told_the_other() {
+    fn using_http_for_https_or_the_reverse_gets_a_hint() {
         for outcome in [Outcome::RESET, Outcome::CLOSED, Outcome::PROTOCOL] {
             assert!(hint_to_reach("endpoints", outcome).ends_with("say https"));
         }

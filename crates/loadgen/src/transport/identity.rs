@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_the_same_under_another_name_and_its_copy_is_not() {
+    fn a_renamed_file_keeps_its_identity_and_a_copy_does_not() {
         let folder = Folder::new("identity-of-files");
         let (one, other) = (folder.0.join("one"), folder.0.join("other"));
         fs::write(&one, b"x").expect("there is room");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_what_its_disk_says_and_a_partition_where_it_begins() {
+    fn a_device_is_identified_by_its_disk_and_a_partition_also_by_its_start() {
         let folder = Folder::new("identity-of-devices");
         let disk = folder.0.join("disk");
         for (name, text) in [

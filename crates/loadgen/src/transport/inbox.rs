@@ -208,7 +208,7 @@ mod tests {
     use crate::reactor::run_to_end;
 
     #[test]
-    fn an_end_told_at_any_time_is_found() {
+    fn a_completion_is_noticed_at_any_time() {
         let inbox = Inbox::new(100);
         let seats: Vec<Seat> = (0..100).map(|_| inbox.take_seat()).collect();
         seats.iter().zip(1000..).for_each(|(seat, task)| seat.expect(task));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_waited_for_with_a_timeout_of_zero() {
+    fn a_timeout_of_zero_does_not_wait() {
         let park = InboxPark(Inbox::new(1));
         park.park(0, &mut |_| panic!("nothing has ended")).expect("looking cannot fail");
     }
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_is_kept_broken_or_too_late() {
+    fn a_promise_may_be_kept_broken_or_late() {
         assert_eq!(asked(u64::MAX / 2, |promise| promise.keep(7)), Ok(7));
         let elsewhere = |promise: Promise<u32>| {
             std::thread::spawn(move || promise.keep(8));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_a_dataset_that_is_there_is_seen() {
+    fn the_cached_share_of_a_dataset_is_measured() {
         let file = written(32 * MIB);
         for (objects, bytes) in [(1, 32 * MIB), (8, 4 * MIB), (2048, MIB / 64)] {
             assert!((share(objects, &file, bytes) - 1.0).abs() < 1e-9);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_cannot_be_seen_are_left_out() {
+    fn unobservable_objects_are_omitted() {
         let file = File::open("/dev/null").expect("there is one");
         for bytes in [0, MIB] {
             assert_eq!(look(1, |_| Some((&file, 0, bytes))), None);

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failure_those_in_flight_end_and_no_other_begins() {
+    fn after_a_failure_parts_in_flight_end_and_no_other_begins() {
         let (whole, ends) = run(3, &[5, -1, 2, 1, 1, 1]);
         assert_eq!(whole.completion.outcome, Outcome::http(500));
         assert_eq!(whole.told.as_deref(), Some("part 1"));

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_names_the_last_byte_and_not_the_end() {
+    fn a_range_header_contains_the_last_byte_and_not_the_end() {
         let mut out = Vec::new();
         write_ranges(&mut out, &[(0, 10), (20, 21)]);
         assert_eq!(out, b"bytes=0-9,20-20");

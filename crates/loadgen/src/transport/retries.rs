@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_store_calls_temporary_is_retried_and_a_refusal_is_not() {
+    fn temporary_errors_are_retried_and_refusals_are_not() {
         let temporary = [(409, "OperationAborted"), (400, "RequestTimeout"), (403, "SlowDown")];
         for (status, code) in temporary {
             assert!(answer(status, code).is_temporary(), "{status} {code}");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_connection_is_retried_only_where_twice_does_no_harm() {
+    fn a_broken_connection_is_retried_only_for_idempotent_requests() {
         let broken = Answer { is_broken: true, ..answer(0, "") };
         assert!(broken.is_temporary());
         assert!(!Answer { is_idempotent: false, ..broken }.is_temporary());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_end_by_their_number_and_by_their_time() {
+    fn retries_are_limited_in_number_and_in_time() {
         let retries = Retries::new(1);
         let mut attempts = Attempts::default();
         while let Some(pause_ns) = retries.pause_ns(&answer(503, ""), attempts, None) {

@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_leaves_from_its_source() {
+    fn a_connection_uses_its_source_address() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let to = listener.local_addr().expect("it is bound");
         let socket =

@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn an_etag_that_is_no_md5_and_a_checksum_of_checksums_prove_nothing() {
+    fn an_etag_other_than_md5_and_a_checksum_of_checksums_prove_nothing() {
         let etag = md5_etag();
         let wrong = STANDARD.encode([1; 8]);
         let composite = format!("{wrong}-3");
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_was_replaced_since_is_not_taken_for_a_broken_one() {
+    fn a_replaced_object_is_not_reported_as_damaged() {
         let etag = md5_etag();
         let headers = [("etag", etag.as_str())];
         // A different ETag; and a different length without an ETag to compare.

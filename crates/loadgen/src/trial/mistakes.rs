@@ -281,14 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn a_document_without_ownership_owns_only_what_its_run_makes() {
+    fn without_ownership_a_trial_owns_only_places_of_its_run() {
         let trial = parsed(&json!({})).expect("sound");
         assert_eq!((trial.ticket_base, trial.first_beyond()), (0, Some(10)));
         assert!(trial.ownership.adopt.is_empty() && trial.ownership.runs.is_empty());
     }
 
     #[test]
-    fn numbers_that_overflow_and_runs_that_are_none_are_refused() {
+    fn overflowing_numbers_and_invalid_runs_are_refused() {
         for (changes, key) in [
             (json!({"ticket_base": u64::MAX}), "ticket_base"),
             (json!({"ticket_base": u64::MAX - (1 << 34)}), "ticket_base"),

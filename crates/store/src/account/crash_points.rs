@@ -386,11 +386,11 @@ fn try_every_point(name: &str, is_synced: bool) -> usize {
 }
 
 #[test]
-fn a_store_without_fsync_is_whole_after_a_kill_at_any_step() {
+fn a_store_without_fsync_is_consistent_after_a_kill_at_any_step() {
     assert!(try_every_point("kill", false) > 100);
 }
 
 #[test]
-fn a_store_with_fsync_has_all_it_acknowledged_after_a_loss_of_power_at_any_step() {
+fn a_store_with_fsync_keeps_acknowledged_writes_after_a_power_loss_at_any_step() {
     assert!(try_every_point("power", true) > 200);
 }

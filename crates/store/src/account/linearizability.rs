@@ -354,7 +354,7 @@ fn long_histories_over_restarts_and_kills_are_linearizable() {
 }
 
 #[test]
-fn the_number_of_an_upload_that_ended_before_a_restart_is_no_other_s() {
+fn numbers_of_ended_uploads_are_not_reused_after_a_restart() {
     let folder = Folder::new("numbers");
     let runtime = runtime();
     let mut seen = std::collections::BTreeSet::new();
@@ -373,7 +373,7 @@ fn the_number_of_an_upload_that_ended_before_a_restart_is_no_other_s() {
 }
 
 #[test]
-fn of_completions_at_once_one_wins_and_its_bytes_survive_a_restart() {
+fn one_of_concurrent_completions_wins_and_survives_a_restart() {
     let folder = Folder::new("completions");
     let (account, _) = open(&folder.0, false);
     let bucket = account.create_bucket("bucket", Settings::default()).unwrap();
@@ -411,7 +411,7 @@ fn of_completions_at_once_one_wins_and_its_bytes_survive_a_restart() {
 }
 
 #[test]
-fn changes_of_one_object_at_once_are_all_kept() {
+fn concurrent_changes_of_an_object_are_all_kept() {
     let folder = Folder::new("changes");
     let (account, _) = open(&folder.0, false);
     let bucket = account.create_bucket("bucket", Settings::default()).unwrap();

@@ -125,7 +125,7 @@ mod tests {
     use crate::stored::object::{About, Checksums};
 
     #[test]
-    fn parts_of_no_bytes_take_memory_too_and_give_it_back() {
+    fn empty_parts_reserve_memory_and_return_it() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let account = Arc::new(Account::new(Storage::new(Budget::new(1 << 20), None), None));
         let bucket = account.create_bucket("bucket", Settings::default()).unwrap();

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_classed_by_what_they_cost() {
+    fn requests_have_classes() {
         let class = |method, uri| routed(method, uri, true).1;
         assert_eq!(class("GET", "/bucket"), RequestClass::List);
         assert_eq!(class("GET", "/bucket/?prefix=a/b"), RequestClass::List);

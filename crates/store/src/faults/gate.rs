@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burn_takes_processor_time_in_proportion_to_its_rounds() {
+    fn a_burn_takes_cpu_time_in_proportion_to_its_rounds() {
         assert!(Gate::new(&FaultConfig::default()).is_none());
         let burnt = |rounds: u64| {
             let gate = gate(&format!(r#"{{"burn_rounds": {rounds}}}"#));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_fates_and_another_seed_others() {
+    fn the_same_seed_gives_the_same_faults_and_another_seed_others() {
         let fates = |seed: u64| {
             let json = format!(
                 r#"{{"seed": {seed}, "errors": {{"get": {{"rate": 0.3}}}},
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn lognormal_latency_has_the_median_it_was_given() {
+    fn lognormal_latency_has_the_configured_median() {
         let gate =
             gate(r#"{"latency": {"get": {"kind": "lognormal", "median_ms": 8, "sigma": 0.5}}}"#);
         let mut delays: Vec<_> = (0..20_001).map(|_| gate.draw(RequestClass::Get).delay).collect();

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_damage_lie_inside_the_object() {
+    fn positions_of_damage_are_inside_the_object() {
         let lies = lies(LieConfig { torn: 0.5, corrupt_byte: 1.0, ..LieConfig::default() });
         for length in [1, 2, 3, 4096] {
             for _ in 0..200 {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_outside_the_prefix_are_told_the_truth_about() {
+    fn there_are_no_lies_about_keys_outside_the_prefix() {
         let prefix = "data/".to_owned();
         let lies = lies(LieConfig { lost_write: 1.0, prefix, ..LieConfig::default() });
         assert_eq!(lies.write("b", "mark", 5), None);

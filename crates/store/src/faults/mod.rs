@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_fills_every_class_that_is_not_named_but_never_tokens() {
+    fn all_applies_to_every_unnamed_class_except_tokens() {
         let table = BTreeMap::from([(RequestClass::All, 1), (RequestClass::Put, 2)]);
         let spread = by_class(&table);
         assert_eq!(spread[RequestClass::Get as usize], Some(1));

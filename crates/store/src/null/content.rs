@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_do_not_depend_on_the_pieces_they_are_made_in() {
+    fn generated_bytes_do_not_depend_on_the_size_of_pieces() {
         let content = Content::fixed(10 << 20).unwrap();
         let object = content.object("any", None).unwrap();
         let mut whole = vec![0; 9 << 20];

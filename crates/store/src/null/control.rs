@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_there_from_their_making_to_their_deletion() {
+    fn buckets_exist_from_creation_to_deletion() {
         let memory = Memory::default();
         assert!(ask(&memory, "HEAD /b", &[], "").status.starts_with("404"));
         assert_eq!(ask(&memory, "PUT /b", &[], "").status, "200 OK");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_objects_are_no_matter_of_the_table() {
+    fn ordinary_objects_are_not_stored() {
         for line in ["GET /b/k", "PUT /v1/AUTH_null/c/o", "GET /b/dir/loadstone"] {
             let text = format!("{line} HTTP/1.1\r\n\r\n");
             let Parsed::Request(request) = parse(text.as_bytes()) else { panic!("{line}") };

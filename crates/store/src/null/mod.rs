@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn large_bodies_go_out_whole_and_large_uploads_come_in_whole() {
+    fn large_bodies_are_sent_and_received_completely() {
         for object_bytes in [100_000, 10_000_001] {
             let server = start(object_bytes);
             let answer = talk(&server, b"GET /b/k HTTP/1.1\r\nConnection: close\r\n\r\n");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http_is_refused_and_closed() {
+    fn other_protocols_than_http_are_refused_and_closed() {
         let server = start(1);
         assert!(talk(&server, b"\0\0\0\r\n\r\n").starts_with(b"HTTP/1.1 400"));
     }

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_read_as_far_as_they_matter() {
+    fn the_relevant_parts_of_heads_are_parsed() {
         let text = "PUT /b/k?partNumber=1&size=9 HTTP/1.1\r\nHost: x\r\ncontent-length: 12\r\n\
                     RANGE: bytes=5-9\r\nExpect: 100-continue\r\nConnection: Close\r\n\r\nbody";
         let read = request(text);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_read_one_or_many_or_not_at_all() {
+    fn ranges_are_parsed_or_ignored() {
         assert_eq!(parse_ranges(b"bytes=1-"), [(1, None)]);
         assert_eq!(parse_ranges(b"bytes=1-2, 5-9"), [(1, Some(2)), (5, Some(9))]);
         assert!(parse_ranges(b"bytes=1-2,-5").is_empty());
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn swift_paths_name_bucket_and_key_behind_the_account() {
+    fn swift_paths_contain_bucket_and_key_after_the_account() {
         let place = |path: &str| {
             let text = format!("GET {path} HTTP/1.1\r\n\r\n");
             let read = request(&text);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_that_break_off_wait_and_heads_that_are_none_are_invalid() {
+    fn incomplete_heads_wait_and_malformed_ones_are_invalid() {
         assert_eq!(parse(b"GET / HT"), Parsed::Partial);
         assert_eq!(parse(b"\0\0\0"), Parsed::Invalid);
         assert_eq!(parse(b"GET / HTTP/1.1\r\ncontent-length: x\r\n\r\n"), Parsed::Invalid);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn chunked_bodies_end_at_the_same_place_however_they_are_cut() {
+    fn chunked_bodies_end_at_the_same_position_for_any_split() {
         let body =
             b"4\r\nWiki\r\n1F;name=value\r\n0123456789012345678901234567890\r\n0\r\nA: b\r\n\r\n";
         let with_next = [&body[..], b"GET"].concat();

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_not_signed_is_refused_however_the_request_is_signed() {
+    fn an_unsigned_header_is_refused_with_any_kind_of_signature() {
         let signed = "host;x-amz-copy-source;x-amz-date";
         assert!(check_signed(&headers(Some(signed)), "").is_ok());
         let refused = check_signed(&headers(Some("host;x-amz-date")), "").unwrap_err();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_signed_for_seven_days_at_most() {
+    fn a_presigned_url_lasts_at_most_seven_days() {
         let life = |text: &str| {
             let query = format!("X-Amz-SignedHeaders=host&X-Amz-Expires={text}");
             check_signed(&HeaderMap::new(), &query)

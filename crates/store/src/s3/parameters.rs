@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_is_read_where_its_operation_has_it_and_refused_elsewhere() {
+    fn a_parameter_is_refused_where_no_operation_reads_it() {
         for line in [
             "GET /b?list-type=2&prefix=a&x-id=ListObjectsV2",
             "GET /b?versions&key-marker=k&version-id-marker=v",

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_bodies_read_as_one_over_the_seam() {
+    fn joined_bodies_read_as_one() {
         let whole = Body::join([&memory("hello "), &file("world", "seam")]);
         assert_eq!(read(&whole), "hello world");
         assert_eq!(read(&whole.slice(4..8)), "o wo");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flawed_byte_is_flipped_wherever_the_body_is_cut() {
+    fn a_flawed_byte_is_inverted_in_any_slice() {
         let mut body = Body::join([&memory("abc"), &memory("def")]);
         body.flaw = Some(4);
         assert_ne!(read(&body), "abcdef");
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_no_sidecar_names_stays_until_its_last_reader_is_done() {
+    fn an_unreferenced_file_stays_until_its_last_reader_has_finished() {
         let body = file("bytes", "doomed");
         let Source::File(kept) = &body.extents()[0].source else { unreachable!() };
         let path = kept.path();

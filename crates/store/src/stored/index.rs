@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_of_two_racing_writes_stays_whichever_arrives_first() {
+    fn the_later_of_two_racing_writes_wins_in_any_order_of_arrival() {
         let mut index = Index::default();
         assert!(index.insert("k", version(2, true, Form::Plain)).is_empty());
         let replaced = index.insert("k", version(1, true, Form::Plain));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_stay_under_a_delete_marker_and_come_back_without_it() {
+    fn versions_are_kept_under_a_delete_marker_and_reappear_without_it() {
         let mut index = Index::default();
         index.insert("k", version(1, false, Form::Plain));
         index.insert("k", version(2, false, Form::Plain));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn preconditions_hold_against_the_current_version_only() {
+    fn preconditions_apply_to_the_current_version_only() {
         let object = version(1, true, Form::Plain);
         let only_new =
             Precondition { if_none_match: Some(EtagRule::Any), ..Precondition::default() };

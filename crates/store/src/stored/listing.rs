@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_in_order_without_those_that_are_not_kept() {
+    fn names_are_in_order_without_rejected_ones() {
         let (found, truncated) = names(all());
         let expected = ["a", "b/", "b/1", "b/2", "d/x/1", "d/x/2", "d/y", "é", "\u{10ffff}z"];
         assert_eq!(found, expected);

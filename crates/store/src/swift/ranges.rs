@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_cut_to_the_body_and_those_outside_left_out() {
+    fn ranges_are_cut_to_the_body_and_omitted_outside_it() {
         let ranges = |header, length| parse(Some(header), length);
         assert_eq!(ranges("bytes=0-9", 100), one(0..10));
         assert_eq!(ranges("bytes=90-", 100), one(90..100));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_are_not_understood_are_not_there() {
+    fn invalid_range_headers_are_ignored() {
         for header in ["bytes=a-b", "bytes=5-4", "bytes=", "lines=1-2", "bytes=-"] {
             assert_eq!(parse(Some(header), 100), Wanted::Whole, "{header}");
         }

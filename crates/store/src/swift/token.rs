@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_good_until_its_time_is_over() {
+    fn a_token_is_valid_until_it_expires() {
         let tokens = Tokens::new(2);
         let (name, token) = tokens.issue_at("AUTH_tk", 1_000_000);
         assert_eq!(tokens.find_at(&name, 2_999_999), Some(token));

@@ -270,7 +270,7 @@ mod tests {
     use crate::digest::sha256;
 
     #[test]
-    fn each_lane_has_the_digest_of_its_message_alone() {
+    fn each_lane_has_the_digest_of_its_message() {
         let lengths = [0, 1, 55, 56, 63, 64, 65, 119, 120, 4096, 5000];
         // Miri takes half a minute for a page.
         for length in lengths.into_iter().filter(|length| !cfg!(miri) || *length < 4096) {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_without_the_instructions_come_to_the_same() {
+    fn processors_without_the_instructions_get_the_same_digests() {
         let blocks: Vec<[u8; SHA256_BLOCK_BYTES]> = (0..9).map(|block| [block * 13; 64]).collect();
         let pieces = [&blocks[..3], &blocks[2..5], &blocks[4..7], &blocks[6..9]];
         let (mut here, mut elsewhere) = ([INITIAL; LANES], [INITIAL; LANES]);

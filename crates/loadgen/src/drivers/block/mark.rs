@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_ours_only_while_every_sector_of_both_ends_is() {
+    fn a_mark_is_ours_only_if_every_sector_of_both_ends_is_intact() {
         let file = marked();
         let is = |ends| assert_eq!(read(file.as_fd(), BYTES, Some(ON)).expect("it is open"), ends);
         let whole = || Ends::Marked { run: RUN.into() };
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_of_another_length_or_version_is_none() {
+    fn a_mark_of_another_length_or_version_is_invalid() {
         let file = marked();
         let ends = |bytes| read(file.as_fd(), bytes, Some(ON)).expect("it is open");
         file.set_len(BYTES - 512).expect("memory");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_mark_on_anything_else_is_a_copy() {
+    fn a_complete_mark_on_another_device_is_a_copy() {
         let file = marked();
         let is = |on, ends| assert_eq!(read(file.as_fd(), BYTES, on).expect("it is open"), ends);
         let copied = || Ends::Copied { run: RUN.into() };
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_does_not_say_on_what_it_is_is_old() {
+    fn a_mark_without_an_identity_is_old() {
         let file = marked();
         let line = format!(
             r#"{{"loadstone":1,"run":"{RUN}","bytes":{BYTES},"at":0,"crc64":"0000000000000000"}}"#
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_growth_that_was_cut_anywhere_is_known_and_data_beyond_is_no_growth() {
+    fn an_interrupted_growth_is_recognised_unless_there_is_data_beyond() {
         let file = marked();
         let longer = BYTES + 3 * MARK_BYTES + 512;
         let is = |bytes, ends| {

@@ -518,7 +518,7 @@ mod tests {
     use super::fits;
 
     #[test]
-    fn direct_io_never_reaches_into_the_next_object() {
+    fn direct_io_never_touches_the_next_object() {
         assert!(fits(512, 512, 8192, 8192));
         assert!(fits(4096, 100, 100, 4096), "a whole object is rounded up");
         assert!(fits(16_384, 16_384, 65_536, 65_536));

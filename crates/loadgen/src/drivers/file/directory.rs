@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_that_the_standard_library_finds() {
+    fn names_equal_those_of_the_standard_library() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/drivers");
         let directory = std::fs::File::open(path).expect("the sources are there");
         let mut buffer = [0; 256];

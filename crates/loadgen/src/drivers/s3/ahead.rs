@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn every_digest_is_that_of_its_body_in_order_or_not() {
+    fn every_digest_is_right_in_any_order() {
         let spec = PayloadSpec::new([7; 16], 3, 0.0, 0.0);
         let numbers = [0, 1, 2, 3, 4, 9, 2, 97, 98, 99, 100, 101, 102, 103, 103];
         for length in [0, 1, 63, 64, 4096, PIECE_BYTES as u64, 100_001] {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_one_number_are_told_apart() {
+    fn versions_of_one_number_are_distinguished() {
         let spec = PayloadSpec::new([7; 16], 3, 0.0, 0.0);
         let (mut ahead, buffers) = (Ahead::default(), Buffers::default());
         for (version, number) in [(1, 0), (2, 1), (1, 2), (2, 2), (2, 3), (1, 3)] {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_hashed_ahead_in_order_only() {
+    fn bodies_are_hashed_ahead_only_in_order() {
         let spec = PayloadSpec::new([7; 16], 3, 0.0, 0.0);
         let (mut ahead, buffers) = (Ahead::default(), Buffers::default());
         let mut known_after = |number| {

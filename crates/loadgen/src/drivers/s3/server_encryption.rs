@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stores_key_is_named_by_what_writes_an_object_alone() {
+    fn only_writes_name_the_stores_key() {
         let requests = [
             (Method::Put, &b""[..], 1),
             (Method::Post, b"uploads", 1),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_customers_key_goes_over_http_only_where_that_is_said() {
+    fn a_customers_key_is_sent_over_http_only_if_allowed() {
         let settings = |value: Value| match value {
             Value::Object(map) => map,
             _ => panic!("a map"),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_customers_key_that_is_none_is_not_repeated() {
+    fn an_invalid_customers_key_is_not_repeated_in_the_error() {
         let Value::Object(map) =
             json!({"server_encryption": "customer", "customer_key": "c2hvcnQ="})
         else {

@@ -301,7 +301,7 @@ impl Target {
 }
 
 #[test]
-fn load_changes_nothing_that_others_put_after_the_claim() {
+fn load_never_changes_what_others_put_after_the_claim() {
     let mut told = Told::default();
     for seed in 0..600 {
         load_by(mix64(seed), &mut told);

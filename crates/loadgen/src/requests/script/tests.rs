@@ -226,7 +226,7 @@ fn lines() -> Vec<Line> {
 }
 
 #[test]
-fn sessions_keep_their_order_and_all_is_as_the_script_expects() {
+fn sessions_keep_their_order_and_meet_the_scripts_expectations() {
     let script = script("order", &lines(), 1, 1);
     let (summary, actions) = run("order", "users", &script, 10).expect("a sound script");
     assert_eq!((summary.requests, summary.failed), (10, 0), "{:?}", summary.error_examples);
@@ -240,7 +240,7 @@ fn sessions_keep_their_order_and_all_is_as_the_script_expects() {
 }
 
 #[test]
-fn what_is_not_as_the_script_expects_is_an_outcome_with_a_name() {
+fn each_deviation_from_the_script_has_its_own_outcome() {
     let mut wrong = lines();
     wrong[2].subject = 2; // read by another session before its write
     wrong[5].version = 1; // an older version than the last
@@ -262,7 +262,7 @@ fn what_is_not_as_the_script_expects_is_an_outcome_with_a_name() {
 }
 
 #[test]
-fn hosts_together_do_what_one_host_would_have_done() {
+fn several_hosts_execute_the_same_requests_as_one() {
     let script = script("portions", &lines(), 1, 1);
     let (_, whole) = run("portions-whole", "users", &script, 10).expect("a sound script");
     for of in 2..5 {
@@ -298,7 +298,7 @@ fn totals(actions: &Actions) -> std::collections::BTreeMap<(String, String), (i6
 }
 
 #[test]
-fn what_another_host_has_in_doubt_or_a_lost_one_may_have_changed_is_not_found_missing() {
+fn subjects_in_doubt_on_another_or_lost_host_are_never_reported_missing() {
     // The other host of two writes u/b, and runs no request of it here.
     let lines = [line(0, PUT, 0, 1, ANY), line(1, PUT, 1, 1, ANY), list(2, &["u/a", "u/b"])];
     let script = script("doubts", &lines, 0, 1);
@@ -327,7 +327,7 @@ fn what_another_host_has_in_doubt_or_a_lost_one_may_have_changed_is_not_found_mi
 }
 
 #[test]
-fn hosts_are_told_of_what_is_in_doubt_once_and_of_too_much_as_of_all() {
+fn doubts_are_reported_once_and_too_many_as_all() {
     let written = script("told", &lines(), 1, 1);
     let path = PathBuf::from(written["subjects"]["path"].as_str().expect("a text"));
     let sha256 = written["subjects"]["sha256"].as_str().expect("a text");
@@ -350,7 +350,7 @@ fn hosts_are_told_of_what_is_in_doubt_once_and_of_too_much_as_of_all() {
 }
 
 #[test]
-fn files_that_are_not_those_meant_are_refused() {
+fn files_with_a_wrong_digest_are_refused() {
     let good = script("files", &lines(), 1, 1);
     let refused = |changed: &Value| {
         let error = run("files", "users", changed, 10).map(|_| ()).expect_err("it is another");
@@ -369,7 +369,7 @@ fn files_that_are_not_those_meant_are_refused() {
 }
 
 #[test]
-fn a_prefix_that_lies_under_itself_is_put_in_doubt_once() {
+fn a_prefix_inside_itself_is_put_in_doubt_once() {
     let written = script_in("cycle", &lines(), 1, 1, [3, 3, 3, 3]);
     let path = PathBuf::from(written["subjects"]["path"].as_str().expect("a text"));
     let sha256 = written["subjects"]["sha256"].as_str().expect("a text");
