@@ -304,7 +304,7 @@ impl<'a> Explained<'a> {
                 wrong.push((place, first, newer));
             }
         }
-        let seen: HashSet<u64> = self.calls.iter().filter_map(Call::expected).collect();
+        let expected_values: HashSet<u64> = self.calls.iter().filter_map(Call::expected).collect();
         for (place, first, newer) in wrong {
             let (call, newer) = (self.calls[place as usize], self.calls[newer as usize]);
             let first = first.map(|first: u32| self.calls[first as usize]);
@@ -315,7 +315,9 @@ impl<'a> Explained<'a> {
                 }
                 _ if is_swap => Kind::ConditionIgnored,
                 _ if newer.value_after() == ABSENT => Kind::Resurrected,
-                _ if newer.written().is_some() && !seen.contains(&newer.value_after()) => {
+                _ if newer.written().is_some()
+                    && !expected_values.contains(&newer.value_after()) =>
+                {
                     Kind::Lost
                 }
                 _ => Kind::Stale,

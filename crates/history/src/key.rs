@@ -255,16 +255,16 @@ fn bound_unanswered(calls: &mut Vec<Call>) {
     // A write that was seen is a witness of what it was conditional on in turn.
     loop {
         let seers = calls.iter().filter(|call| call.is_answered());
-        let mut seen: Vec<(u64, u64)> =
+        let mut witnesses: Vec<(u64, u64)> =
             seers.filter_map(|call| Some((call.expected()?, call.answered_ns))).collect();
-        seen.sort_unstable();
+        witnesses.sort_unstable();
         let mut is_bounded = false;
         for call in calls.iter_mut() {
             if call.is_answered() || call.value_after() == ABSENT {
                 continue;
             }
-            let first = seen.partition_point(|(value, _)| *value < call.value_after());
-            let first = seen.get(first).filter(|(value, _)| *value == call.value_after());
+            let first = witnesses.partition_point(|(value, _)| *value < call.value_after());
+            let first = witnesses.get(first).filter(|(value, _)| *value == call.value_after());
             if let Some((_, answered_ns)) = first {
                 call.answered_ns = *answered_ns;
                 is_bounded = true;

@@ -205,8 +205,8 @@ impl Search<'_> {
     }
 
     fn seers_of(&self, value: u64) -> &[(u64, u32)] {
-        let begin = self.seers.partition_point(|(seen, _)| *seen < value);
-        let count = self.seers[begin..].partition_point(|(seen, _)| *seen == value);
+        let begin = self.seers.partition_point(|(seer_value, _)| *seer_value < value);
+        let count = self.seers[begin..].partition_point(|(seer_value, _)| *seer_value == value);
         &self.seers[begin..begin + count]
     }
 

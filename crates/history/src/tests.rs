@@ -74,11 +74,12 @@ fn draw(chance: &mut Chance, shape: Shape) -> Vec<Call> {
         {
             (before, state) = (state, value);
         }
-        let seen = if is_lie { [before, ABSENT, values][chance.below(3) as usize] } else { state };
+        let answer =
+            if is_lie { [before, ABSENT, values][chance.below(3) as usize] } else { state };
         calls.push(Call {
             key: 7,
             client: client as u32,
-            action: action.unwrap_or(Action::Read(seen)),
+            action: action.unwrap_or(Action::Read(answer)),
             called_ns,
             answered_ns: if is_unanswered { UNANSWERED } else { answered_ns },
         });
@@ -250,13 +251,13 @@ fn each_anomaly_has_its_name() {
 #[test]
 fn models_differ_in_their_guarantees() {
     use Action::{Read, Write};
-    let (one, two) = (call(Write(1), 10, 30), call(Write(2), 12, 32));
+    let (first, second) = (call(Write(1), 10, 30), call(Write(2), 12, 32));
     let reads = |values: [u64; 3], from: u64| {
         (0..).zip(values).map(move |(n, value)| call(Read(value), from + n * 2, from + n * 2 + 1))
     };
     // Beside the writes, reads go to and fro; behind them, they should not.
-    let beside: Vec<Call> = [one, two].into_iter().chain(reads([1, 2, 1], 14)).collect();
-    let behind: Vec<Call> = [one, two].into_iter().chain(reads([1, 2, 1], 40)).collect();
+    let beside: Vec<Call> = [first, second].into_iter().chain(reads([1, 2, 1], 14)).collect();
+    let behind: Vec<Call> = [first, second].into_iter().chain(reads([1, 2, 1], 40)).collect();
     assert_eq!(kinds(&beside, Model::Linear), [Kind::Stale]);
     assert_eq!(kinds(&beside, Model::ReadAfterWrite), []);
     assert_eq!(kinds(&beside, Model::LastWriterWins), []);

@@ -46,7 +46,7 @@ impl Asker {
         let answers = self.locked().ask(requests?, timeout_ns);
         let text = |answer| serde_json::to_string(answer).expect("numbers and texts");
         let answers = wait(py, answers)?;
-        Ok(answers.iter().map(|one| (text(one), PyBytes::new(py, &one.body))).collect())
+        Ok(answers.iter().map(|raw| (text(raw), PyBytes::new(py, &raw.body))).collect())
     }
 
     /// Returns the head of a request, which the caller sends over its own connection.

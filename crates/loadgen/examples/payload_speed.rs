@@ -62,7 +62,7 @@ fn ciphers(spec: &PayloadSpec, bytes: usize) -> Map<String, Value> {
 
 /// Writes and reads objects of 128 bytes, which cost little more than their envelope.
 fn envelopes(spec: &PayloadSpec) -> Map<String, Value> {
-    let mut told = Map::new();
+    let mut results = Map::new();
     let cipher = Cipher::Aes256Gcm;
     let keys = Arc::new(SealingKey::new(spec, cipher, 1));
     for (name, reader) in [("own", Reader::Owner(0)), ("inbox", Reader::Inbox(0))] {
@@ -78,15 +78,15 @@ fn envelopes(spec: &PayloadSpec) -> Map<String, Value> {
             opener.update(&bytes);
             assert_eq!(opener.finish(), Verdict::Ok);
         });
-        told.insert(format!("{name}_made_ns"), json!(per_object_ns(wrapped)));
-        told.insert(format!("{name}_opened_ns"), json!(per_object_ns(unwrapped)));
+        results.insert(format!("{name}_made_ns"), json!(per_object_ns(wrapped)));
+        results.insert(format!("{name}_opened_ns"), json!(per_object_ns(unwrapped)));
     }
-    told
+    results
 }
 
 /// Writes the keys of a dataset and looks up their numbers, plain and encrypted.
 fn paths() -> Map<String, Value> {
-    let mut told = Map::new();
+    let mut results = Map::new();
     for (name, cipher) in [("plain", Value::Null), ("sealed", json!("aes-256-siv"))] {
         let document = json!({
             "format": 1, "id": "0001", "run": "07".repeat(16), "seed": 1, "phase": "put",
@@ -108,10 +108,10 @@ fn paths() -> Map<String, Value> {
         let read = bytes_per_s(16_384, |_| {
             assert!(dataset.index_of(std::hint::black_box(&text)).is_some());
         });
-        told.insert(format!("{name}_key_written_ns"), json!(per_key_ns(written)));
-        told.insert(format!("{name}_key_read_ns"), json!(per_key_ns(read)));
+        results.insert(format!("{name}_key_written_ns"), json!(per_key_ns(written)));
+        results.insert(format!("{name}_key_read_ns"), json!(per_key_ns(read)));
     }
-    told
+    results
 }
 
 fn main() {
@@ -135,11 +135,11 @@ fn main() {
         whole.chunks(piece_bytes).for_each(|piece| verifier.update(piece));
         assert_eq!(verifier.finish(), Verdict::Ok);
     });
-    let mut told = ciphers(&spec, bytes);
-    told.extend(envelopes(&spec));
-    told.extend(paths());
-    told.insert("bytes".to_owned(), json!(bytes));
-    told.insert("made_per_s".to_owned(), json!(made));
-    told.insert("verified_per_s".to_owned(), json!(verified));
-    println!("{}", Value::Object(told));
+    let mut results = ciphers(&spec, bytes);
+    results.extend(envelopes(&spec));
+    results.extend(paths());
+    results.insert("bytes".to_owned(), json!(bytes));
+    results.insert("made_per_s".to_owned(), json!(made));
+    results.insert("verified_per_s".to_owned(), json!(verified));
+    println!("{}", Value::Object(results));
 }

@@ -89,10 +89,10 @@ impl Visitor for Open<'_> {
         let driver = Arc::new(D::open(self.0)?);
         let (sender, receiver) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&stop);
+        let stop_flag = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("asker".to_owned())
-            .spawn(move || serve(&driver, receiver, &seen))
+            .spawn(move || serve(&driver, receiver, &stop_flag))
             .map_err(|source| Error::Host { what: "start a thread", source })?;
         Ok(Asker { jobs: Some(sender), stop, thread: Some(thread) })
     }

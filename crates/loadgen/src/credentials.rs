@@ -23,10 +23,10 @@ pub use sent::{Sent, keep_sent};
 /// # Errors
 /// The environment variable is not set, or the file cannot be read.
 pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option<String>, Error> {
-    let what = || format!("read setting \"{key}\"");
+    let action = || format!("read setting \"{key}\"");
     // The name of a user is not a secret, and messages need it.
     let is_name = matches!(key, "access_key" | "application_credential_id");
-    let kept = if is_name { line } else { secret };
+    let checked = if is_name { line } else { secret };
     match settings.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -35,21 +35,21 @@ pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option
             if let Some(name) = reference("env") {
                 let value = variable(name).ok_or_else(|| {
                     let named = variable_named(name);
-                    Error::target(what(), format!("there is no environment variable {named}"))
+                    Error::target(action(), format!("there is no environment variable {named}"))
                         .of(Kind::SecretAbsent)
                         .with_hint(
                             "export it, or refer to a file instead: {env: NAME}, {file: PATH}",
                         )
                 })?;
-                return kept(value, &format!("environment variable \"{name}\"")).map(Some);
+                return checked(value, &format!("environment variable \"{name}\"")).map(Some);
             }
             let Some(path) = reference("file") else {
-                return Err(Error::target(what(), "it is neither a text nor a reference"));
+                return Err(Error::target(action(), "it is neither a text nor a reference"));
             };
             match sent::file(path).map_or_else(|| std::fs::read_to_string(path), Ok) {
                 Ok(text) => {
                     let value = text.trim_end_matches(['\r', '\n']).to_owned();
-                    kept(value, &format!("file \"{path}\"")).map(Some)
+                    checked(value, &format!("file \"{path}\"")).map(Some)
                 }
                 Err(error) => {
                     let hint = match error.kind() {
@@ -58,7 +58,7 @@ pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option
                         }
                         _ => "give a text file that this user can read",
                     };
-                    Err(Error::target(what(), format!("file {}: {error}", file_named(path)))
+                    Err(Error::target(action(), format!("file {}: {error}", file_named(path)))
                         .of(Kind::SecretAbsent)
                         .with_hint(hint))
                 }
@@ -231,9 +231,9 @@ mod tests {
         let path = std::env::temp_dir().join(format!("loadstone-secret-{}", std::process::id()));
         std::fs::write(&path, "hunter2\n").expect("the temporary directory is writable");
         let settings = map(json!({"password": {"file": path.to_str()}}));
-        let found = resolve(&settings, "password");
+        let password = resolve(&settings, "password");
         std::fs::remove_file(&path).expect("it was just written");
-        assert_eq!(found.expect("it is readable").as_deref(), Some("hunter2"));
+        assert_eq!(password.expect("it is readable").as_deref(), Some("hunter2"));
     }
 
     #[test]

@@ -136,15 +136,15 @@ impl Dataset {
             write_number(index, &mut digits);
             return paths.seal(std::str::from_utf8(&digits).expect("digits are text"), out);
         };
-        let own = script.subjects.key(index);
+        let plain_key = script.subjects.key(index);
         if !self.is_flat {
-            return paths.seal(own, out);
+            return paths.seal(plain_key, out);
         }
         let mut stored = Vec::new();
-        paths.seal(own, &mut stored);
-        let (prefix, own) = stored.split_at(self.spec.object_prefix.len());
+        paths.seal(plain_key, &mut stored);
+        let (prefix, sealed_name) = stored.split_at(self.spec.object_prefix.len());
         out.extend_from_slice(prefix);
-        write_flat(own, out);
+        write_flat(sealed_name, out);
     }
 
     /// Returns the name of a bucket.
@@ -158,7 +158,7 @@ impl Dataset {
     #[must_use]
     pub fn index_of(&self, key: &str) -> Option<u64> {
         let key = self.listed_key(key)?;
-        let own = match &self.names {
+        let number_text = match &self.names {
             Names::Numbered => key.strip_prefix(&self.spec.object_prefix)?,
             Names::Sharded(shards) => {
                 let shard = shards.digits as usize;
@@ -169,7 +169,7 @@ impl Dataset {
             // Objects that others wrote are never taken for ours.
             Names::Listed(_) => return None,
         };
-        let index = numbered(own)?;
+        let index = numbered(number_text)?;
         if let Names::Sharded(_) = self.names {
             let mut whole = Vec::with_capacity(key.len());
             self.write_key(index, &mut whole);
@@ -213,9 +213,9 @@ impl Dataset {
         if !self.is_flat || !key.contains('%') {
             return Cow::Borrowed(key);
         }
-        let (prefix, own) = key.split_at(self.spec.object_prefix.len().min(key.len()));
+        let (prefix, name) = key.split_at(self.spec.object_prefix.len().min(key.len()));
         // In this order, so that a decoded percent sign does not begin another escape.
-        Cow::Owned(format!("{prefix}{}", own.replace("%2F", "/").replace("%25", "%")))
+        Cow::Owned(format!("{prefix}{}", name.replace("%2F", "/").replace("%25", "%")))
     }
 
     /// Returns the full prefix of a script's listing, including the prefix of all keys.

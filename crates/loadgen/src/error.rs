@@ -124,9 +124,9 @@ impl Error {
 
     /// Sets the kind of a target's error.
     #[must_use]
-    pub fn of(mut self, found: Kind) -> Self {
+    pub fn of(mut self, new_kind: Kind) -> Self {
         if let Self::Target { kind, .. } = &mut self {
-            *kind = found;
+            *kind = new_kind;
         }
         self
     }

@@ -154,9 +154,9 @@ impl ObjectList {
         };
         let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
         if let Some(named) = sha256 {
-            let found = sha256_of(&file).map_err(|error| wrong(error.to_string()))?;
-            if found != named {
-                return Err(wrong(format!("found SHA-256 {found}, the trial names {named}")));
+            let digest = sha256_of(&file).map_err(|error| wrong(error.to_string()))?;
+            if digest != named {
+                return Err(wrong(format!("found SHA-256 {digest}, the trial names {named}")));
             }
         }
         let mut list = Self::default();

@@ -79,12 +79,12 @@ impl Mark {
 
     /// Returns whether a target with this name may have written it; older marks contain no target.
     pub(crate) fn fits(&self, target: &str) -> bool {
-        self.target.as_ref().is_none_or(|found| *found == digest(target))
+        self.target.as_ref().is_none_or(|target_digest| *target_digest == digest(target))
     }
 
     /// Returns whether it was written for another place; older marks contain no place.
     pub(crate) fn is_copy_in(&self, place: &str) -> bool {
-        self.place.as_ref().is_some_and(|found| *found != digest(place))
+        self.place.as_ref().is_some_and(|place_digest| *place_digest != digest(place))
     }
 }
 
@@ -403,8 +403,8 @@ pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Stand
         }
     }
     if !title.allow_foreign {
-        let found = "it exists, and loadstone did not make it";
-        return Err(Error::target(format!("use {} \"{place}\"", P::PLACE), found)
+        let reason = "it exists, and loadstone did not make it";
+        return Err(Error::target(format!("use {} \"{place}\"", P::PLACE), reason)
             .of(Kind::NotOurs)
             .with_hint("choose another bucket prefix, or pass --allow-foreign for this target"));
     }
@@ -425,7 +425,7 @@ pub(crate) async fn is_absent<P: Places>(places: &mut P, place: &str) -> Result<
 /// wrote.
 async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<(), Error> {
     let key = title.claim_key();
-    let refuse = |found| match found {
+    let refuse = |existing| match existing {
         Claim::Absent => Ok(None),
         Claim::Ours(text) => Ok(Some(text)),
         Claim::Other(mark) => Err(not_taken::<P>(place, &mark, title)),
@@ -486,8 +486,8 @@ async fn claim_in<P: Places>(places: &mut P, place: &str, title: &Title) -> Resu
 }
 
 fn taken<P: Places>(place: &str, key: &str) -> Error {
-    let what = format!("write beside what {} \"{place}\" holds", P::PLACE);
-    Error::target(what, format!("\"{key}\" is there, and this run did not write it"))
+    let action = format!("write beside what {} \"{place}\" holds", P::PLACE);
+    Error::target(action, format!("\"{key}\" is there, and this run did not write it"))
         .of(Kind::NotOurs)
         .with_hint("choose another object prefix: loadstone never writes over another's objects")
 }
@@ -516,16 +516,16 @@ fn not_taken<P: Places>(place: &str, mark: &Mark, title: &Title) -> Error {
 /// # Errors
 /// The place carries none of our marks.
 pub(crate) async fn mark_of<P: Places>(places: &mut P, place: &str) -> Result<String, Error> {
-    let what = || format!("delete {} \"{place}\"", P::PLACE);
+    let action = || format!("delete {} \"{place}\"", P::PLACE);
     match places.look(place).await? {
-        Look::Absent => Err(Error::target(what(), "it is not there").of(Kind::TargetAbsent)),
+        Look::Absent => Err(Error::target(action(), "it is not there").of(Kind::TargetAbsent)),
         Look::There(Some(text)) => match Mark::parse(&text) {
             Some(mark) if places.title().takes(&mark, place) => Ok(text),
             Some(mark) => Err(not_taken::<P>(place, &mark, &places.title())),
-            None => Err(Error::target(what(), "it does not carry our mark").of(Kind::NotOurs)),
+            None => Err(Error::target(action(), "it does not carry our mark").of(Kind::NotOurs)),
         },
         Look::There(None) => {
-            Err(Error::target(what(), "it does not carry our mark").of(Kind::NotOurs))
+            Err(Error::target(action(), "it does not carry our mark").of(Kind::NotOurs))
         }
     }
 }
@@ -578,7 +578,7 @@ async fn mark<P: Places>(places: &mut P, place: &str) -> Result<(), Error> {
         if places.write_mark(place, &text).await? {
             // Another run may have come at the same moment; one of the two marks remains.
             return match places.look(place).await? {
-                Look::There(Some(found)) => match Mark::parse(&found) {
+                Look::There(Some(current)) => match Mark::parse(&current) {
                     Some(mark) if title.takes(&mark, place) => Ok(()),
                     Some(mark) => Err(not_taken::<P>(place, &mark, &title)),
                     None => Err(unmarked::<P>(place)),
@@ -593,8 +593,8 @@ async fn mark<P: Places>(places: &mut P, place: &str) -> Result<(), Error> {
 }
 
 fn unmarked<P: Places>(place: &str) -> Error {
-    let what = format!("mark {} \"{place}\"", P::PLACE);
-    Error::target(what, "it was made, and shows no mark of ours")
+    let action = format!("mark {} \"{place}\"", P::PLACE);
+    Error::target(action, "it was made, and shows no mark of ours")
         .with_hint("the run goes on with --resume, and `loadstone clean` removes what it made")
 }
 
@@ -613,8 +613,8 @@ async fn wait_for_mark<P: Places>(places: &mut P, place: &str) -> Result<BucketS
         Standing::Foreign => Ok(BucketState::Foreign),
         Standing::Bare => mark(places, place).await.map(|()| BucketState::Created),
         Standing::Absent | Standing::Unseen => {
-            let what = format!("make {} \"{place}\"", P::PLACE);
-            Err(Error::target(what, "the store says that it is there, and does not show it"))
+            let action = format!("make {} \"{place}\"", P::PLACE);
+            Err(Error::target(action, "the store says that it is there, and does not show it"))
         }
     }
 }

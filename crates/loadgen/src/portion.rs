@@ -33,8 +33,8 @@ impl Portion {
     /// Returns the number in the whole trial of this host's request number `own`.
     #[inline]
     #[must_use]
-    pub(crate) fn number(self, own: u64) -> u64 {
-        own.wrapping_mul(u64::from(self.of)).wrapping_add(u64::from(self.index))
+    pub(crate) fn number(self, own_number: u64) -> u64 {
+        own_number.wrapping_mul(u64::from(self.of)).wrapping_add(u64::from(self.index))
     }
 }
 
@@ -49,7 +49,7 @@ mod tests {
                 let mut numbers: Vec<u64> = (0..of)
                     .map(|index| Portion { index, of })
                     .flat_map(|portion| {
-                        (0..portion.share(whole)).map(move |own| portion.number(own))
+                        (0..portion.share(whole)).map(move |own_number| portion.number(own_number))
                     })
                     .collect();
                 numbers.sort_unstable();

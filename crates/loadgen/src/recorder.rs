@@ -176,10 +176,10 @@ impl Row {
 }
 
 /// Returns the smallest span that contains both.
-fn wider(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
-        (one, other) => one.or(other),
+fn wider(first: Option<(u64, u64)>, second: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some((first.0.min(second.0), first.1.max(second.1))),
+        (first, second) => first.or(second),
     }
 }
 

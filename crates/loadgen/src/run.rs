@@ -150,8 +150,8 @@ pub(crate) fn run<D: Driver>(
         let is_watched = handles.iter().all(Result::is_ok);
         if is_watched {
             if !D::ON_VIRTUAL_CLOCK {
-                if let Some(told) = hold(control, &shared, sink) {
-                    start = told;
+                if let Some(held_start) = hold(control, &shared, sink) {
+                    start = held_start;
                     progress = Progress::new(trial, start.monotonic_ns);
                 }
                 hiccup = Some(Hiccup::start(start.monotonic_ns));

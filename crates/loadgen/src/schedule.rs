@@ -202,9 +202,9 @@ mod tests {
         // Hosts may have different numbers of threads.
         for (index, threads) in [(0, 1), (1, 3), (2, 2)] {
             let portion = Some(Portion { index, of: 3 });
-            let own = Trial { portion, ..whole.clone() };
+            let host = Trial { portion, ..whole.clone() };
             for thread in 0..threads {
-                let mut schedule = Schedule::new(&own, thread, threads, 0, 1);
+                let mut schedule = Schedule::new(&host, thread, threads, 0, 1);
                 together.extend((0..60 / threads).map(|_| schedule.take_ns(0)));
             }
         }
@@ -216,9 +216,9 @@ mod tests {
     fn poisson_arrivals_of_several_hosts_add_up_to_the_rate() {
         let whole = trial(r#"{"kind":"open","rate_per_s":9000,"clients_max":1}"#);
         let host = |index| Trial { portion: Some(Portion { index, of: 3 }), ..whole.clone() };
-        let (one, other) = (arrivals(&host(0), 30_000), arrivals(&host(1), 30_000));
-        assert_ne!(one, other);
-        let seconds = one[29_999] as f64 / 1e9;
+        let (first, second) = (arrivals(&host(0), 30_000), arrivals(&host(1), 30_000));
+        assert_ne!(first, second);
+        let seconds = first[29_999] as f64 / 1e9;
         assert!((30_000.0 / seconds / 3000.0 - 1.0).abs() < 0.02, "{seconds} s");
     }
 
@@ -257,9 +257,9 @@ mod tests {
 
     #[test]
     fn each_trial_of_a_run_has_different_arrivals() {
-        let one = trial(r#"{"kind":"open","rate_per_s":500,"clients_max":1}"#);
-        let other = Trial { id: "0002".into(), ..one.clone() };
-        assert_ne!(arrivals(&one, 100), arrivals(&other, 100));
+        let first = trial(r#"{"kind":"open","rate_per_s":500,"clients_max":1}"#);
+        let second = Trial { id: "0002".into(), ..first.clone() };
+        assert_ne!(arrivals(&first, 100), arrivals(&second, 100));
     }
 
     #[test]

@@ -116,14 +116,19 @@ pub fn file_named(path: &str) -> String {
 #[must_use]
 pub fn plain(text: &str) -> String {
     // Replaced, not removed, so that the characters around them are not joined.
-    text.replace("\r\n", "\n").chars().map(|one| if steers(one) { CONTROL } else { one }).collect()
+    text.replace("\r\n", "\n")
+        .chars()
+        .map(|character| if steers(character) { CONTROL } else { character })
+        .collect()
 }
 
 /// Returns whether a character moves the cursor, changes colours or reorders other characters.
-fn steers(one: char) -> bool {
-    let is_direction =
-        matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    (one.is_control() && one != '\n' && one != '\t') || is_direction
+fn steers(character: char) -> bool {
+    let is_direction = matches!(
+        character,
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    (character.is_control() && character != '\n' && character != '\t') || is_direction
 }
 
 /// Returns a text in which secrets, and parts of them, are blotted out.
@@ -281,8 +286,10 @@ fn forms_of(secret: &[u8]) -> BTreeSet<Vec<u8>> {
         let shifted = [&b"\0\0\0"[..shift], secret].concat();
         let (first, last) = (usize::from(shift > 0) + shift, shifted.len() * 8 / 6);
         for text in [STANDARD_NO_PAD.encode(&shifted), URL_SAFE_NO_PAD.encode(&shifted)] {
-            if let Some(own) = text.get(first..last).filter(|own| own.len() >= SHORTEST_BYTES) {
-                forms.insert(own.as_bytes().to_vec());
+            if let Some(middle) =
+                text.get(first..last).filter(|middle| middle.len() >= SHORTEST_BYTES)
+            {
+                forms.insert(middle.as_bytes().to_vec());
             }
         }
     }
@@ -340,14 +347,14 @@ fn in_json(secret: &str, is_ascii: bool) -> String {
     let quoted = serde_json::to_string(secret).expect("a text");
     let inside = &quoted[1..quoted.len() - 1];
     let mut out = String::new();
-    for one in inside.chars() {
-        let is_escaped = is_ascii && (!one.is_ascii() || "<>&'".contains(one));
+    for character in inside.chars() {
+        let is_escaped = is_ascii && (!character.is_ascii() || "<>&'".contains(character));
         if is_escaped {
-            for unit in one.encode_utf16(&mut [0; 2]) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
                 let _ = write!(out, "\\u{unit:04x}");
             }
         } else {
-            out.push(one);
+            out.push(character);
         }
     }
     out
@@ -378,7 +385,9 @@ mod tests {
     fn left(text: &str, secret: &str) -> usize {
         let starts = || secret.char_indices().map(|(start, _)| start);
         let ends = |start| {
-            secret[start..].char_indices().map(move |(at, one)| start + at + one.len_utf8())
+            secret[start..]
+                .char_indices()
+                .map(move |(at, character)| start + at + character.len_utf8())
         };
         starts()
             .flat_map(|start| ends(start).map(move |end| (start, end)))
@@ -392,9 +401,9 @@ mod tests {
     fn every_encoding_of_a_secret_is_blotted() {
         for form in forms_of(SECRET.as_bytes()) {
             let form = String::from_utf8(form).expect("forms are texts");
-            let found = blot(&format!("you sent '{form}', which is wrong"), [SECRET]);
-            assert!(!found.contains(&form), "{form}: {found}");
-            assert!(found.contains(HIDDEN) && found.contains("which is wrong"), "{found}");
+            let blotted = blot(&format!("you sent '{form}', which is wrong"), [SECRET]);
+            assert!(!blotted.contains(&form), "{form}: {blotted}");
+            assert!(blotted.contains(HIDDEN) && blotted.contains("which is wrong"), "{blotted}");
         }
     }
 
@@ -404,9 +413,9 @@ mod tests {
         for user in ["", "a", "ab", "abc", "abcd"] {
             for end in ["", "x", "xy"] {
                 let text = STANDARD_NO_PAD.encode(format!("{user}{secret}{end}"));
-                let found = blot(&text, [secret]);
-                let bare = found.replace(HIDDEN, "");
-                assert!(bare.len() <= text.len() - secret.len(), "{user}, {end}: {text} {found}");
+                let blotted = blot(&text, [secret]);
+                let bare = blotted.replace(HIDDEN, "");
+                assert!(bare.len() <= text.len() - secret.len(), "{user}, {end}: {text} {blotted}");
             }
         }
     }
@@ -429,8 +438,8 @@ mod tests {
         let secret = "0123456789abcdefghij";
         for start in 0..=secret.len() - PART_BYTES {
             for end in start + PART_BYTES..=secret.len() {
-                let found = blot(&format!("<{}>", &secret[start..end]), [secret]);
-                assert_eq!(found, "<***>");
+                let blotted = blot(&format!("<{}>", &secret[start..end]), [secret]);
+                assert_eq!(blotted, "<***>");
             }
         }
         assert!(left("x0123456y", secret) < PART_BYTES);
@@ -444,8 +453,8 @@ mod tests {
             remember("one log-in", &token(number));
             // Each log-in has messages, in which all previous tokens are searched for.
             for before in [0, number / 2, number] {
-                let told = foreign_line(&format!("you sent '{}'", token(before)));
-                assert_eq!(told, "you sent '***'");
+                let line = foreign_line(&format!("you sent '{}'", token(before)));
+                assert_eq!(line, "you sent '***'");
             }
         }
         assert_eq!(FORMED.get() - begin, 100);
@@ -463,15 +472,17 @@ mod tests {
             // As each trial does.
             known.add("environment variable \"KEY\"", "configured-canary");
             let place = &known.0["the log-in of a user"];
-            let entries = |one: &Generation| one.known.parts.len() + one.known.words.len();
+            let entries = |generation: &Generation| {
+                generation.known.parts.len() + generation.known.words.len()
+            };
             entries_max = entries_max.max(entries(&place.last) + entries(&place.before));
             secrets_max = secrets_max.max(place.last.secrets.len() + place.before.secrets.len());
             if number % 1000 == 999 {
                 for old in [number, number - 1, number.saturating_sub(RENEWALS as u64 - 1)] {
                     assert_eq!(known.blot(&format!("<{}>", token(old))), "<***>", "{old}");
                 }
-                let told = known.blot("<configured-canary> and <canary-of-another>");
-                assert_eq!(told, "<***> and <***>");
+                let blotted = known.blot("<configured-canary> and <canary-of-another>");
+                assert_eq!(blotted, "<***> and <***>");
             }
         }
         assert_eq!((known.0.len(), secrets_max), (3, 2 * RENEWALS));
@@ -518,8 +529,8 @@ mod tests {
 
     #[test]
     fn terminal_controls_are_replaced_and_line_breaks_kept() {
-        let told = "a\x1b[31mb\x07\r\nc\rd\u{9b}e\u{202e}f\tg";
-        assert_eq!(plain(told), "a\u{fffd}[31mb\u{fffd}\nc\u{fffd}d\u{fffd}e\u{fffd}f\tg");
+        let raw = "a\x1b[31mb\x07\r\nc\rd\u{9b}e\u{202e}f\tg";
+        assert_eq!(plain(raw), "a\u{fffd}[31mb\u{fffd}\nc\u{fffd}d\u{fffd}e\u{fffd}f\tg");
         assert_eq!(foreign_line("one\r\nerror: two\tx"), "one error: two x");
     }
 

@@ -73,13 +73,13 @@ pub(crate) fn mistakes(table: &[Setting], settings: &Map<String, Value>) -> Vec<
             Some(value) => {
                 if let Err(allowed) = check(setting.kind, value) {
                     // A secret that was entered here by mistake must not appear in a message.
-                    let found = match setting.kind {
+                    let shown = match setting.kind {
                         SettingKind::Secret => "something else".to_owned(),
                         _ => value.to_string(),
                     };
                     let name = setting.name;
                     mistakes
-                        .push(format!("target.settings.{name}: found {found}, allowed: {allowed}"));
+                        .push(format!("target.settings.{name}: found {shown}, allowed: {allowed}"));
                 }
             }
         }
@@ -139,7 +139,7 @@ pub(crate) fn text<'a>(settings: &'a Map<String, Value>, key: &str) -> Option<&'
 /// Returns a setting that is one text or a list of texts.
 pub(crate) fn texts<'a>(settings: &'a Map<String, Value>, key: &str) -> Vec<&'a str> {
     match settings.get(key) {
-        Some(Value::String(one)) => vec![one],
+        Some(Value::String(text)) => vec![text],
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     }

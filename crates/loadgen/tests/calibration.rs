@@ -85,8 +85,8 @@ impl Ran {
     }
 }
 
-fn is_close(found: u64, truth: f64, tolerance: f64) -> bool {
-    (found as f64 / truth - 1.0).abs() <= tolerance
+fn is_close(measured: u64, truth: f64, tolerance: f64) -> bool {
+    (measured as f64 / truth - 1.0).abs() <= tolerance
 }
 
 #[test]

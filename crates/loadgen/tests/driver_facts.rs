@@ -8,8 +8,8 @@ use loadstone_loadgen::settings::SettingKind;
 use serde_json::{Map, Value, json};
 
 fn kind_of(driver: &DriverInfo, setting: &str) -> SettingKind {
-    let found = driver.settings.iter().find(|one| one.name == setting);
-    found.unwrap_or_else(|| panic!("{} has no setting {setting}", driver.name)).kind
+    let row = driver.settings.iter().find(|candidate| candidate.name == setting);
+    row.unwrap_or_else(|| panic!("{} has no setting {setting}", driver.name)).kind
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_calibration_uses_operations_and_settings_of_the_driver() {
         for setting in calibration.costs {
             kind_of(driver, setting);
             let default =
-                driver.settings.iter().find(|one| one.name == *setting).map(|one| one.default);
+                driver.settings.iter().find(|row| row.name == *setting).map(|row| row.default);
             assert!(default.flatten().is_some(), "{}.{setting} needs a default", driver.name);
         }
         for (setting, text) in calibration.settings {
@@ -92,7 +92,7 @@ fn secrets_of_the_environment_are_never_read() {
     for driver in DRIVERS {
         let variables = driver.facts.environment.iter().copied().flatten();
         let environ: HashMap<String, String> =
-            variables.map(|one| (one.name.to_owned(), "hunter2".to_owned())).collect();
+            variables.map(|variable| (variable.name.to_owned(), "hunter2".to_owned())).collect();
         for (name, value) in driver.from_environment(&Map::new(), &environ) {
             let is_taken = value == "hunter2" || value == json!({"ca_file": "hunter2"});
             assert_eq!(
@@ -103,7 +103,9 @@ fn secrets_of_the_environment_are_never_read() {
         }
         let variables = driver.facts.environment.iter().copied().flatten();
         let given: Map<String, Value> = variables
-            .filter_map(|one| Some((one.setting.split('.').next()?.to_owned(), json!("own"))))
+            .filter_map(|variable| {
+                Some((variable.setting.split('.').next()?.to_owned(), json!("own")))
+            })
             .collect();
         let added = driver.from_environment(&given, &environ);
         assert!(added.keys().all(|name| !given.contains_key(name)), "{}: {added:?}", driver.name);

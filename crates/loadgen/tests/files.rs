@@ -225,8 +225,8 @@ fn kinds_of_damage_are_distinguished() {
     fs::copy(of(6), of(4)).expect("it can be copied");
     fs::remove_file(of(5)).expect("it is there");
     let summary = files.run("get");
-    let found: Vec<&str> = summary.error_examples.keys().map(String::as_str).collect();
-    assert_eq!(found, ["corrupt", "misdirected", "not_found", "overlong", "truncated"]);
+    let outcomes: Vec<&str> = summary.error_examples.keys().map(String::as_str).collect();
+    assert_eq!(outcomes, ["corrupt", "misdirected", "not_found", "overlong", "truncated"]);
     assert_eq!(summary.failed, 5);
     assert!(summary.error_examples["not_found"].contains("bucket-1/object-5"));
     assert_eq!(files.run("head").failed, 3, "two lengths are wrong and one file is absent");
@@ -373,10 +373,10 @@ fn a_stopped_trial_leaves_blocks_in_flight_behind_and_ends() {
     let mut read = blocks.document("read");
     read["stop"] = json!({"duration_ns": 600_000_000_000_u64});
     let trial = Trial::parse(&read.to_string()).expect("sound");
-    let mut seen = 0;
+    let mut seconds = 0;
     let summary = run_trial(&trial, &Control::default(), &mut |_| {
-        seen += 1;
-        seen < 2
+        seconds += 1;
+        seconds < 2
     })
     .expect("the trial can run");
     assert!(summary.requests > 0 && summary.failed == 0);

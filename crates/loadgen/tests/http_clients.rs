@@ -135,8 +135,8 @@ fn a_target_without_multiple_ranges_is_unsupported_and_not_a_data_loss() {
             let expected: &[&str] = if is_right { &[] } else { &["unsupported"] };
             assert_eq!(kinds, expected, "{operation}, {status}");
             assert_eq!(summary.connections_opened, 1, "the answers were whole");
-            let told = summary.error_examples.values().next().map_or("", String::as_str);
-            assert!(told.len() < 200, "no payload in a message: {told}");
+            let message = summary.error_examples.values().next().map_or("", String::as_str);
+            assert!(message.len() < 200, "no payload in a message: {message}");
         }
     }
 }
@@ -178,14 +178,14 @@ fn a_bucket_in_the_url_of_the_endpoint_is_reported() {
         say("404 Not Found", "", body)
     });
     let mut document = s3_trial(&server, "put", 1, json!({}));
-    let told = |document: &Value| {
+    let error_of = |document: &Value| {
         let parsed = Trial::parse(&document.to_string()).unwrap();
         run_trial(&parsed, &Control::default(), &mut |_| true).unwrap_err().to_string()
     };
-    assert!(!told(&document).contains("has a path"));
+    assert!(!error_of(&document).contains("has a path"));
     let with_bucket = format!("http://{}/mine", server.address);
     document["target"]["settings"]["endpoints"] = with_bucket.into();
-    let error = told(&document);
+    let error = error_of(&document);
     assert!(error.contains("has a path: a bucket does not belong there"), "{error}");
 }
 

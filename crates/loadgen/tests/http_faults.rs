@@ -82,14 +82,14 @@ fn an_answer_sent_byte_by_byte_is_valid() {
 #[test]
 fn a_chunked_answer_is_read_and_verified() {
     let got = second_of_four(json!({}), |_| {
-        let mut said = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+        let mut bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
         for piece in object().chunks(1000) {
-            said.extend(format!("{:x};x=y\r\n", piece.len()).bytes());
-            said.extend_from_slice(piece);
-            said.extend_from_slice(b"\r\n");
+            bytes.extend(format!("{:x};x=y\r\n", piece.len()).bytes());
+            bytes.extend_from_slice(piece);
+            bytes.extend_from_slice(b"\r\n");
         }
-        said.extend_from_slice(b"0\r\nX-Trailer: 1\r\n\r\n");
-        vec![Step::Say(said)]
+        bytes.extend_from_slice(b"0\r\nX-Trailer: 1\r\n\r\n");
+        vec![Step::Say(bytes)]
     });
     assert_eq!((got.failed, got.verified, got.connections), (0, 4, 1), "{got:?}");
 }
@@ -97,8 +97,8 @@ fn a_chunked_answer_is_read_and_verified() {
 #[test]
 fn an_answer_that_ends_with_its_connection_is_valid() {
     let got = second_of_four(json!({}), |_| {
-        let said = [b"HTTP/1.1 200 OK\r\n\r\n".as_slice(), &object()].concat();
-        vec![Step::Say(said), Step::Close]
+        let bytes = [b"HTTP/1.1 200 OK\r\n\r\n".as_slice(), &object()].concat();
+        vec![Step::Say(bytes), Step::Close]
     });
     assert_eq!((got.failed, got.verified, got.connections), (0, 4, 2), "{got:?}");
 }
@@ -114,9 +114,9 @@ fn a_server_that_announces_the_close_gets_a_new_connection() {
 #[test]
 fn interim_answers_are_ignored() {
     let got = second_of_four(json!({}), |_| {
-        let mut said = b"HTTP/1.1 102 Processing\r\n\r\n".to_vec();
-        said.extend(answer("200 OK", "", &object()));
-        vec![Step::Say(said)]
+        let mut bytes = b"HTTP/1.1 102 Processing\r\n\r\n".to_vec();
+        bytes.extend(answer("200 OK", "", &object()));
+        vec![Step::Say(bytes)]
     });
     assert_eq!((got.failed, got.verified), (0, 4), "{got:?}");
 }
@@ -169,8 +169,8 @@ fn a_body_shorter_than_the_object_is_truncated_even_if_its_length_is_announced()
 #[test]
 fn bytes_after_the_answer_are_overlong() {
     let got = second_of_four(json!({}), |_| {
-        let said = [answer("200 OK", "", &object()).as_slice(), b"more"].concat();
-        vec![Step::Say(said)]
+        let bytes = [answer("200 OK", "", &object()).as_slice(), b"more"].concat();
+        vec![Step::Say(bytes)]
     });
     expect_failure(&got, "overlong");
     assert_eq!(got.connections, 2, "a connection out of step is not used again");
@@ -334,8 +334,8 @@ fn large_unseen(fault: impl Fn(&Asked) -> Vec<Step> + Send + Sync + 'static) -> 
 #[test]
 fn a_discarded_body_is_counted_to_the_byte() {
     let (got, bytes) = large_unseen(|_| {
-        let said = answer("200 OK", "", &vec![b'x'; LARGE_BYTES]);
-        let (start, rest) = said.split_at(70_000);
+        let answer_bytes = answer("200 OK", "", &vec![b'x'; LARGE_BYTES]);
+        let (start, rest) = answer_bytes.split_at(70_000);
         let pause = Step::Wait(Duration::from_millis(30));
         vec![Step::Say(start.to_vec()), pause, Step::Say(rest.to_vec())]
     });
@@ -345,9 +345,9 @@ fn a_discarded_body_is_counted_to_the_byte() {
 
 #[test]
 fn a_discarded_body_must_not_be_short_long_or_late() {
-    let cut = |said: Vec<u8>, end: Step| {
+    let cut = |bytes: Vec<u8>, end: Step| {
         move |_: &Asked| {
-            vec![Step::Say(said.clone()), Step::Wait(Duration::from_millis(30)), end.clone()]
+            vec![Step::Say(bytes.clone()), Step::Wait(Duration::from_millis(30)), end.clone()]
         }
     };
     let whole = answer("200 OK", "", &vec![b'x'; LARGE_BYTES]);
@@ -358,8 +358,8 @@ fn a_discarded_body_must_not_be_short_long_or_late() {
         ("overlong", [whole.as_slice(), b"more"].concat(), Step::Wait(Duration::ZERO)),
         ("truncated", answer("200 OK", "", &[b'x'; 150_000]), Step::Wait(Duration::ZERO)),
     ];
-    for (outcome, said, end) in cases {
-        let (got, _) = large_unseen(cut(said, end));
+    for (outcome, bytes, end) in cases {
+        let (got, _) = large_unseen(cut(bytes, end));
         assert_eq!((got.outcome.as_str(), got.failed), (outcome, 1), "{got:?}");
     }
 }

@@ -152,8 +152,8 @@ fn an_early_end_is_truncated_and_a_late_one_overlong() {
     for length in [16, 64, 5000, 8192_u64] {
         let object = ObjectId::new(5, 3, length);
         let mut bytes = made(&spec(), &object);
-        for kept in 0..bytes.len() {
-            assert_eq!(verdict(&spec(), &object, &bytes[..kept]), Verdict::Truncated, "{kept}");
+        for end in 0..bytes.len() {
+            assert_eq!(verdict(&spec(), &object, &bytes[..end]), Verdict::Truncated, "{end}");
         }
         bytes.push(0);
         assert_eq!(verdict(&spec(), &object, &bytes), Verdict::Overlong);
@@ -258,7 +258,7 @@ fn a_buffer_with_the_requested_duplicates_is_not_filled_again() {
     for duplicate in [0.0, 0.5, 1.0] {
         let spec = PayloadSpec::new([7; 16], 42, 0.25, duplicate);
         let (mut held, mut buffer) = (Held::default(), vec![0xaa; 70 * PAGE_BYTES]);
-        let mut kept = 0;
+        let mut unchanged = 0;
         let mut chance = Chance(3);
         for turn in 0..600 {
             let pages = 1 + chance.below(70) as u64;
@@ -276,7 +276,7 @@ fn a_buffer_with_the_requested_duplicates_is_not_filled_again() {
             wanted[70..78].copy_from_slice(&mark);
             held.fill(&spec, &object(turn), offset, wanted);
             if wanted[70..78] == mark {
-                kept += 1;
+                unchanged += 1;
                 wanted[70..78].copy_from_slice(&before);
             }
             let mut anew = vec![0; wanted.len()];
@@ -287,7 +287,10 @@ fn a_buffer_with_the_requested_duplicates_is_not_filled_again() {
                 buffer.fill(0x55);
             }
         }
-        assert!(if duplicate == 1.0 { kept > 60 } else { kept < 20 }, "{kept} at {duplicate}");
+        assert!(
+            if duplicate == 1.0 { unchanged > 60 } else { unchanged < 20 },
+            "{unchanged} at {duplicate}"
+        );
     }
 }
 

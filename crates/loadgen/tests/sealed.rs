@@ -138,13 +138,13 @@ fn the_plaintext_is_the_payload_of_a_shorter_object() {
         fill(&PayloadSpec::new([7; 16], 42, 0.0, 0.0), &plain, 0, &mut expected);
         let mut bytes = made(&key, &object);
         let content = key.content_key(&object);
-        let mut found = Vec::new();
+        let mut plaintext = Vec::new();
         for (number, segment) in bytes.chunks_mut(SEGMENT_BYTES).enumerate() {
             let piece = if number == 0 { &mut segment[envelope..] } else { segment };
             let range = content.open(piece).expect("the tag fits");
-            found.extend_from_slice(&piece[range]);
+            plaintext.extend_from_slice(&piece[range]);
         }
-        assert!(found == expected, "{cipher:?} {reader:?}");
+        assert!(plaintext == expected, "{cipher:?} {reader:?}");
     }
 }
 
@@ -164,11 +164,11 @@ fn every_flipped_bit_outside_filler_is_corrupt_even_unverified() {
             for place in (0..bytes.len()).step_by(1 + bytes.len() / 300) {
                 let mut damaged = bytes.clone();
                 damaged[place] ^= 1 << (place % 8);
-                let what = format!("{place} of {length}, {cipher:?} {reader:?}");
-                assert_eq!(verdict(&key, &object, &damaged), Verdict::Corrupt, "{what}");
+                let case = format!("{place} of {length}, {cipher:?} {reader:?}");
+                assert_eq!(verdict(&key, &object, &damaged), Verdict::Corrupt, "{case}");
                 let is_filler = cipher == Cipher::Aes256Cbc && place >= length - filler;
                 let expected = if is_filler { Verdict::Ok } else { Verdict::Corrupt };
-                assert_eq!(unverified(&key, &object, &damaged), expected, "{what}, unverified");
+                assert_eq!(unverified(&key, &object, &damaged), expected, "{case}, unverified");
             }
         }
     }
@@ -210,9 +210,9 @@ fn an_envelope_by_another_writer_is_corrupt() {
         let (key, object) = (key(cipher), object_for(Reader::Inbox(1), 4096));
         let bytes = made(&key, &object);
         for public in [[0; 32], [255; 32], {
-            let mut one = [0; 32];
-            one[0] = 1;
-            one
+            let mut point = [0; 32];
+            point[0] = 1;
+            point
         }] {
             let mut damaged = bytes.clone();
             damaged[8..40].copy_from_slice(&public);
@@ -291,10 +291,10 @@ fn an_early_end_is_truncated_and_a_late_one_overlong() {
         for length in [1, 16, 100, 65_540, 200_000_u64] {
             let object = ObjectId::new(5, 3, length);
             let mut bytes = made(&key, &object);
-            for kept in (0..bytes.len()).step_by(1 + bytes.len() / 100) {
-                let short = &bytes[..kept];
-                assert_eq!(verdict(&key, &object, short), Verdict::Truncated, "{kept}");
-                assert_eq!(unverified(&key, &object, short), Verdict::Truncated, "{kept}");
+            for end in (0..bytes.len()).step_by(1 + bytes.len() / 100) {
+                let short = &bytes[..end];
+                assert_eq!(verdict(&key, &object, short), Verdict::Truncated, "{end}");
+                assert_eq!(unverified(&key, &object, short), Verdict::Truncated, "{end}");
             }
             bytes.push(0);
             assert_eq!(verdict(&key, &object, &bytes), Verdict::Overlong, "{length}");
@@ -307,14 +307,14 @@ fn an_early_end_is_truncated_and_a_late_one_overlong() {
 fn no_two_segments_have_the_same_nonce() {
     for (cipher, nonce_bytes) in [(Cipher::Aes256Gcm, 12), (Cipher::Aes256Cbc, 16)] {
         let key = key(cipher);
-        let mut seen = std::collections::HashSet::new();
+        let mut nonces = std::collections::HashSet::new();
         for hash in 0..10 {
             for version in 0..10 {
                 let object = ObjectId::new(hash, version, 3 * SEGMENT_BYTES as u64);
                 let envelope = layout(cipher, Reader::Run).0;
                 for (number, segment) in made(&key, &object).chunks(SEGMENT_BYTES).enumerate() {
                     let piece = if number == 0 { &segment[envelope..] } else { segment };
-                    assert!(seen.insert(piece[..nonce_bytes].to_vec()), "{hash} {version}");
+                    assert!(nonces.insert(piece[..nonce_bytes].to_vec()), "{hash} {version}");
                 }
             }
         }

@@ -217,9 +217,9 @@ impl Account {
         key: &str,
         version_id: Option<&str>,
     ) -> Result<Arc<Object>, Refusal> {
-        let found = self.find(bucket, key, version_id)?;
+        let version = self.find(bucket, key, version_id)?;
         let lies = self.lies.as_ref().filter(|_| version_id.is_none());
-        Ok(lies.and_then(|lies| lies.stale_read(&bucket.name, key)).unwrap_or(found))
+        Ok(lies.and_then(|lies| lies.stale_read(&bucket.name, key)).unwrap_or(version))
     }
 
     /// Returns the current version of an object, or the given one, without lies.

@@ -102,7 +102,7 @@ impl std::fmt::Debug for Secret {
 
 impl Secret {
     fn resolve(&self, key: &'static str) -> Result<String, StoreError> {
-        let found = match self {
+        let secret = match self {
             Secret::Literal(text) => text.clone(),
             Secret::Environment { env } => env::var(env).map_err(|_| StoreError::Config {
                 key,
@@ -118,14 +118,14 @@ impl Secret {
                 .trim_end_matches(['\n', '\r'])
                 .to_owned(),
         };
-        if found.is_empty() {
+        if secret.is_empty() {
             return Err(StoreError::Config {
                 key,
                 problem: "is empty".to_owned(),
                 hint: "a store does not start with an empty secret",
             });
         }
-        Ok(found)
+        Ok(secret)
     }
 }
 

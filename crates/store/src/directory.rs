@@ -115,21 +115,21 @@ impl Directory {
         }
         let text = io::read_to_string(&lock).map_err(|error| failed(&marker, error))?;
         // A kill may have left an empty file.
-        let found = match text.is_empty() {
+        let format_there = match text.is_empty() {
             true => None,
             false => Some(serde_json::from_str::<Marker>(&text)?.format),
         };
-        if found.is_some_and(|format| !(FORMAT_OLDEST..=FORMAT).contains(&format)) {
+        if format_there.is_some_and(|format| !(FORMAT_OLDEST..=FORMAT).contains(&format)) {
             return Err(StoreError::Directory {
                 path: marker,
                 problem: format!("is of another format than {FORMAT}"),
                 hint: "use the loadstone that wrote it",
             });
         }
-        if found != Some(FORMAT) {
+        if format_there != Some(FORMAT) {
             use std::os::unix::fs::FileExt;
             let written = serde_json::to_vec(&Marker { format: FORMAT })?;
-            let written = match found {
+            let written = match format_there {
                 None => lock.write_all(&written),
                 Some(_) => lock.write_all_at(&written, 0),
             };
@@ -144,24 +144,24 @@ impl Directory {
 
     /// Creates a new file for bytes; it is removed again unless an object takes it.
     pub(crate) fn create_bytes(&self, id: u64) -> io::Result<(File, Arc<ExtentFile>)> {
-        let kept = ExtentFile::new(self.disk.clone(), id);
-        Ok((self.disk.create(&kept.path())?, kept))
+        let extent_file = ExtentFile::new(self.disk.clone(), id);
+        Ok((self.disk.create(&extent_file.path())?, extent_file))
     }
 
     /// Writes to a file of bytes.
     pub(crate) fn write_bytes(
         &self,
         file: &File,
-        kept: &ExtentFile,
+        extent_file: &ExtentFile,
         bytes: &[u8],
         offset: u64,
     ) -> io::Result<()> {
-        self.disk.write(file, &kept.path(), bytes, offset)
+        self.disk.write(file, &extent_file.path(), bytes, offset)
     }
 
     /// Completes a file of bytes.
-    pub(crate) fn finish_bytes(&self, file: &File, kept: &ExtentFile) -> io::Result<()> {
-        let path = kept.path();
+    pub(crate) fn finish_bytes(&self, file: &File, extent_file: &ExtentFile) -> io::Result<()> {
+        let path = extent_file.path();
         self.disk.sync(file, &path)?;
         self.disk.sync_names(&path)
     }
@@ -275,8 +275,8 @@ impl Directory {
 
 fn extent_records(body: &Body) -> io::Result<Vec<ExtentRecord>> {
     let record = |extent: &crate::stored::body::Extent| match &extent.source {
-        Source::File(kept) => Ok(ExtentRecord {
-            file: format!("{:016x}.bytes", kept.id),
+        Source::File(extent_file) => Ok(ExtentRecord {
+            file: format!("{:016x}.bytes", extent_file.id),
             offset: extent.offset,
             length: extent.length,
         }),

@@ -187,10 +187,10 @@ fn open_account(config: &StoreConfig) -> Result<(Account, Vec<String>), StoreErr
         hint: "name a directory that can be made and written to",
     })?;
     let directory = Directory::open(root, config.fsync)?;
-    let mut found = directory.load()?;
-    let damage = std::mem::take(&mut found.damage);
+    let mut content = directory.load()?;
+    let damage = std::mem::take(&mut content.damage);
     let account = Account::new(Storage::new(budget, Some(directory)), lies);
-    account.restore(found)?;
+    account.restore(content)?;
     Ok((account, damage))
 }
 

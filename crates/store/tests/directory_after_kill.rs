@@ -28,15 +28,15 @@ impl Folder {
     }
 
     fn files(&self, part: &str) -> Vec<PathBuf> {
-        let mut found = Vec::new();
+        let mut files = Vec::new();
         let mut folders = vec![self.0.join(part)];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                if path.is_dir() { folders.push(path) } else { found.push(path) }
+                if path.is_dir() { folders.push(path) } else { files.push(path) }
             }
         }
-        found
+        files
     }
 
     fn sidecars(&self) -> Vec<PathBuf> {

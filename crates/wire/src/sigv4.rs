@@ -162,7 +162,7 @@ impl Signer {
         let scope = [self.credentials.access_key.as_bytes(), b"/", &self.scope].concat();
         let expires = expires_s.to_string();
         let token = self.credentials.session_token.as_deref();
-        let own = [
+        let fixed = [
             ("X-Amz-Algorithm", Some(ALGORITHM)),
             ("X-Amz-Credential", Some(scope.as_slice())),
             ("X-Amz-Date", Some(self.amz_date.as_slice())),
@@ -172,7 +172,7 @@ impl Signer {
         ];
         let mut query = Vec::new();
         write_canonical_query(&mut query, request.query);
-        for (name, value) in own {
+        for (name, value) in fixed {
             let Some(value) = value else { continue };
             if !query.is_empty() {
                 query.push(b'&');

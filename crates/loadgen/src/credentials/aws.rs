@@ -79,7 +79,7 @@ impl Files {
     /// Returns a text without secrets that identifies the keys of a profile.
     pub(super) fn identity(&self, name: &str) -> String {
         let texts = [&self.credentials.1, &self.config.1].map(|text| sha256(text.as_bytes()));
-        let told = [
+        let variables = [
             "AWS_ENDPOINT_URL_STS",
             "AWS_ENDPOINT_URL_SSO",
             "AWS_ENDPOINT_URL",
@@ -88,16 +88,17 @@ impl Files {
             "AWS_ACCESS_KEY_ID",
             "HOME",
         ];
-        let told = told.map(env);
-        format!("{name:?} {texts:?} {told:?}")
+        let variables = variables.map(env);
+        format!("{name:?} {texts:?} {variables:?}")
     }
 
     /// Returns a profile; the default profile may be empty.
     pub(super) fn profile(&self, name: &str) -> Result<Section, Error> {
         match read_profile(&self.credentials.1, &self.config.1, name) {
             None if name != "default" => {
-                let (one, other) = (self.credentials.0.display(), self.config.0.display());
-                let places = format!("it is not in {one} or {other}");
+                let (credentials_path, config_path) =
+                    (self.credentials.0.display(), self.config.0.display());
+                let places = format!("it is not in {credentials_path} or {config_path}");
                 Err(Error::target(format!("find profile \"{name}\""), places)
                     .of(Kind::SecretAbsent))
             }
@@ -149,22 +150,24 @@ impl Files {
         stop: &AtomicBool,
     ) -> Result<Option<AccessKeys>, Error> {
         let profile = self.profile(name)?;
-        let what = format!("have the keys of profile \"{name}\"");
-        if chain.len() >= CHAIN_MAX || chain.iter().any(|one| one == name) {
+        let action = format!("have the keys of profile \"{name}\"");
+        if chain.len() >= CHAIN_MAX || chain.iter().any(|earlier| earlier == name) {
             let text = format!("its profiles build on one another: {} → {name}", chain.join(" → "));
-            return Err(Error::target(what, text).with_hint("look for a circle of source_profile"));
+            return Err(
+                Error::target(action, text).with_hint("look for a circle of source_profile")
+            );
         }
         chain.push(name.to_owned());
         match Way::of(&profile) {
             Way::Nothing => Ok(None),
-            Way::Written => written(&what, name, &profile).map(Some),
-            Way::Process(command) => of_process(&what, command, stop).map(Some),
-            Way::Sso => self.of_sso(&what, &profile, outer, stop).map(Some),
+            Way::Written => written(&action, name, &profile).map(Some),
+            Way::Process(command) => of_process(&action, command, stop).map(Some),
+            Way::Sso => self.of_sso(&action, &profile, outer, stop).map(Some),
             Way::Role(role) => {
-                let role = Role { what: &what, arn: role, profile: &profile, outer };
+                let role = Role { what: &action, arn: role, profile: &profile, outer };
                 if let Some(serial) = profile.get("mfa_serial") {
                     return Err(Error::target(
-                        &*what,
+                        &*action,
                         format!("role \"{}\" wants a code of the device {serial}", role.arn),
                     )
                     .of(Kind::SecretAbsent)
@@ -178,12 +181,14 @@ impl Files {
                 }
                 let source = match (profile.get("source_profile"), profile.get("credential_source"))
                 {
-                    (Some(own), None) if own == name => written(&what, name, &profile)?,
-                    (Some(source), None) => self
-                        .keys_in_chain(source, outer, chain, stop)?
-                        .ok_or_else(|| missing(&what, &format!("keys in profile \"{source}\"")))?,
-                    (None, Some(source)) => of_credential_source(&what, source, stop)?,
-                    _ => return Err(missing(&what, "one of source_profile, credential_source")),
+                    (Some(itself), None) if itself == name => written(&action, name, &profile)?,
+                    (Some(source), None) => {
+                        self.keys_in_chain(source, outer, chain, stop)?.ok_or_else(|| {
+                            missing(&action, &format!("keys in profile \"{source}\""))
+                        })?
+                    }
+                    (None, Some(source)) => of_credential_source(&action, source, stop)?,
+                    _ => return Err(missing(&action, "one of source_profile, credential_source")),
                 };
                 role.assume(source.credentials, stop).map(Some)
             }
@@ -193,7 +198,7 @@ impl Files {
     /// Obtains keys for the token that `aws sso login` has stored.
     fn of_sso(
         &self,
-        what: &str,
+        action: &str,
         profile: &Section,
         outer: &Section,
         stop: &AtomicBool,
@@ -203,13 +208,16 @@ impl Files {
             Some(name) => {
                 let section = read_section(&self.config.1, &format!("sso-session {name}"));
                 let section = section
-                    .ok_or_else(|| missing(what, &format!("a section [sso-session {name}]")))?;
+                    .ok_or_else(|| missing(action, &format!("a section [sso-session {name}]")))?;
                 Some((name, section))
             }
         };
         let of = |key: &str| {
-            let own = session.as_ref().and_then(|(_, section)| section.get(key));
-            own.or_else(|| profile.get(key)).cloned().ok_or_else(|| missing(what, key))
+            let value_of_session = session.as_ref().and_then(|(_, section)| section.get(key));
+            value_of_session
+                .or_else(|| profile.get(key))
+                .cloned()
+                .ok_or_else(|| missing(action, key))
         };
         let (account, role, region) =
             (of("sso_account_id")?, of("sso_role_name")?, of("sso_region")?);
@@ -223,25 +231,25 @@ impl Files {
         let path = home().join(".aws/sso/cache").join(name);
         let log_in = "run: aws sso login, with this profile";
         let text = std::fs::read_to_string(&path).map_err(|error| {
-            Error::target(what, format!("token \"{}\": {error}", path.display()))
+            Error::target(action, format!("token \"{}\": {error}", path.display()))
                 .of(Kind::SecretAbsent)
                 .with_hint(log_in)
         })?;
         let token: Value = serde_json::from_str(&text).unwrap_or_default();
         let of_token = |key: &str| token.get(key).and_then(Value::as_str);
-        let value = of_token("accessToken").ok_or_else(|| missing(what, "accessToken"))?;
+        let value = of_token("accessToken").ok_or_else(|| missing(action, "accessToken"))?;
         // Older versions write the time zone as a word.
         let expires_s = of_token("expiresAt").map(|text| text.replace("UTC", "Z"));
         let expires_s = expires_s.as_deref().and_then(parse_iso8601);
         if expires_s.is_some_and(|expires_s| expires_s <= unix_ns() / 1_000_000_000) {
             let text = format!("the token in \"{}\" has ended", path.display());
-            return Err(Error::target(what, text).of(Kind::SecretAbsent).with_hint(log_in));
+            return Err(Error::target(action, text).of(Kind::SecretAbsent).with_hint(log_in));
         }
         let place = format!("the token of aws sso login \"{}\"", path.display());
         let value = secret(value.to_owned(), &place)?;
         let url = endpoint(outer, "SSO")
             .unwrap_or_else(|| format!("https://portal.sso.{region}.{}", suffix(&region)));
-        let service = Service { hint_unknown: Some(log_in), ..Service::at(&url, what)? };
+        let service = Service { hint_unknown: Some(log_in), ..Service::at(&url, action)? };
         let mut query = Vec::new();
         let parameters =
             [("account_id", Some(account.as_bytes())), ("role_name", Some(role.as_bytes()))];
@@ -260,7 +268,7 @@ impl Files {
         let keys = answer.get("roleCredentials").cloned().unwrap_or_default();
         let of = |key: &str| keys.get(key).and_then(Value::as_str).map(str::to_owned);
         let expires_s = keys.get("expiration").and_then(Value::as_u64).map(|ms| ms / 1000);
-        temporary(what, [of("accessKeyId"), of("secretAccessKey"), of("sessionToken")], expires_s)
+        temporary(action, [of("accessKeyId"), of("secretAccessKey"), of("sessionToken")], expires_s)
     }
 }
 

@@ -25,14 +25,14 @@ const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// Returns keys as they were given.
 pub(super) fn temporary(
-    what: &str,
+    action: &str,
     [access_key, secret_key, session_token]: [Option<String>; 3],
     expires_unix_s: Option<u64>,
 ) -> Result<AccessKeys, Error> {
     let (Some(access_key), Some(secret_key)) = (access_key, secret_key) else {
-        return Err(missing(what, "a pair of keys in the answer"));
+        return Err(missing(action, "a pair of keys in the answer"));
     };
-    let place = |name| format!("the {name} that came back ({what})");
+    let place = |name| format!("the {name} that came back ({action})");
     let token = session_token.map(|token| secret(token, &place("session token"))).transpose()?;
     Ok(AccessKeys {
         credentials: Credentials {
@@ -45,12 +45,12 @@ pub(super) fn temporary(
 }
 
 /// Returns keys from a file.
-pub(super) fn written(what: &str, name: &str, profile: &Section) -> Result<AccessKeys, Error> {
+pub(super) fn written(action: &str, name: &str, profile: &Section) -> Result<AccessKeys, Error> {
     let of = |key: &str| profile.get(key).cloned();
     let (Some(access_key), Some(secret_key)) =
         (of("aws_access_key_id"), of("aws_secret_access_key"))
     else {
-        return Err(missing(what, "aws_access_key_id and aws_secret_access_key"));
+        return Err(missing(action, "aws_access_key_id and aws_secret_access_key"));
     };
     let place = format!("profile \"{name}\"");
     let token = of("aws_session_token").map(|token| secret(token, &place)).transpose()?;
@@ -65,7 +65,7 @@ pub(super) fn written(what: &str, name: &str, profile: &Section) -> Result<Acces
 }
 
 pub(super) fn of_credential_source(
-    what: &str,
+    action: &str,
     source: &str,
     stop: &AtomicBool,
 ) -> Result<AccessKeys, Error> {
@@ -73,14 +73,14 @@ pub(super) fn of_credential_source(
         "Environment" => {
             let [access_key, secret_key, token] =
                 ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"].map(env);
-            temporary(what, [access_key, secret_key, token], None)
+            temporary(action, [access_key, secret_key, token], None)
         }
         "EcsContainer" => {
             let url = env("AWS_CONTAINER_CREDENTIALS_FULL_URI").or_else(|| {
                 let path = env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")?;
                 Some(format!("http://169.254.170.2{path}"))
             });
-            let url = url.ok_or_else(|| missing(what, "AWS_CONTAINER_CREDENTIALS_FULL_URI"))?;
+            let url = url.ok_or_else(|| missing(action, "AWS_CONTAINER_CREDENTIALS_FULL_URI"))?;
             let token = env("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(|token| {
                 secret(token, "environment variable \"AWS_CONTAINER_AUTHORIZATION_TOKEN\"")
             });
@@ -96,11 +96,11 @@ pub(super) fn of_credential_source(
                 }
             };
             let answer =
-                Service::at(url, what)?.ask(stop, (Method::Get, &path), head, Vec::new())?;
-            of_document(what, &answer, "Token")
+                Service::at(url, action)?.ask(stop, (Method::Get, &path), head, Vec::new())?;
+            of_document(action, &answer, "Token")
         }
         other => Err(Error::target(
-            what,
+            action,
             format!("credential_source {other}, allowed: Environment, EcsContainer"),
         )
         .with_hint("have the keys by credential_process")),
@@ -108,28 +108,28 @@ pub(super) fn of_credential_source(
 }
 
 /// Parses keys from JSON in the format of processes and containers.
-fn of_document(what: &str, text: &str, token: &str) -> Result<AccessKeys, Error> {
+fn of_document(action: &str, text: &str, token: &str) -> Result<AccessKeys, Error> {
     let document: Value = serde_json::from_str(text)
-        .map_err(|_| Error::target(what, "what came back is not JSON"))?;
+        .map_err(|_| Error::target(action, "what came back is not JSON"))?;
     let of = |key: &str| document.get(key).and_then(Value::as_str).map(str::to_owned);
-    let expires_s = match of("Expiration") {
-        None => None,
-        Some(text) => Some(
-            parse_iso8601(&text)
-                .ok_or_else(|| Error::target(what, format!("Expiration \"{text}\" is no time")))?,
-        ),
-    };
-    temporary(what, [of("AccessKeyId"), of("SecretAccessKey"), of(token)], expires_s)
+    let expires_s =
+        match of("Expiration") {
+            None => None,
+            Some(text) => Some(parse_iso8601(&text).ok_or_else(|| {
+                Error::target(action, format!("Expiration \"{text}\" is no time"))
+            })?),
+        };
+    temporary(action, [of("AccessKeyId"), of("SecretAccessKey"), of(token)], expires_s)
 }
 
 /// Runs a command that prints keys, without a shell, like AWS's own tools.
 pub(super) fn of_process(
-    what: &str,
+    action: &str,
     command: &str,
     stop: &AtomicBool,
 ) -> Result<AccessKeys, Error> {
     let hint = "run it by hand: it must print keys as JSON, Version 1";
-    let failed = |text: String| Error::target(what, text).of(Kind::SecretAbsent).with_hint(hint);
+    let failed = |text: String| Error::target(action, text).of(Kind::SecretAbsent).with_hint(hint);
     let words = shlex::split(command).filter(|words| !words.is_empty());
     let words = words.ok_or_else(|| failed(format!("credential_process: {command}")))?;
     let mut child = Command::new(&words[0])
@@ -141,17 +141,17 @@ pub(super) fn of_process(
         .spawn()
         .map_err(|error| failed(format!("credential_process \"{}\": {error}", words[0])))?;
     let mut output = child.stdout.take().expect("it was asked for");
-    let (teller, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     // Not joined: children of the process may keep its output open after it has ended.
     std::thread::spawn(move || {
         let mut text = String::new();
         let _ = output.by_ref().take(OUTPUT_BYTES_MAX).read_to_string(&mut text);
-        let _ = teller.send(text);
+        let _ = sender.send(text);
     });
     let began = Instant::now();
     let mut printed = None;
     let (status, text) = loop {
-        printed = printed.or_else(|| told.try_recv().ok());
+        printed = printed.or_else(|| receiver.try_recv().ok());
         match (child.try_wait(), printed.take()) {
             (Ok(Some(status)), Some(text)) => break (status, text),
             (Ok(_), text) if began.elapsed() < PROCESS_TIMEOUT && !stop.load(Ordering::Relaxed) => {
@@ -172,9 +172,9 @@ pub(super) fn of_process(
     if document.get("Version").and_then(Value::as_u64) != Some(1) {
         return Err(failed(format!("credential_process \"{}\" printed no Version 1", words[0])));
     }
-    of_document(what, &text, "SessionToken")
+    of_document(action, &text, "SessionToken")
 }
 
-pub(super) fn missing(what: &str, name: &str) -> Error {
-    Error::target(what, format!("there is no {name}")).of(Kind::SecretAbsent)
+pub(super) fn missing(action: &str, name: &str) -> Error {
+    Error::target(action, format!("there is no {name}")).of(Kind::SecretAbsent)
 }

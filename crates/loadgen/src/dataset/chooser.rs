@@ -139,17 +139,17 @@ mod tests {
         let total: f64 = (1..=OBJECTS).map(|rank| (rank as f64).powf(-0.99)).sum();
         for rank in [1_usize, 2, 3, 10, 30] {
             let truth = (rank as f64).powf(-0.99) / total * DRAWS as f64;
-            let found = counts[rank - 1] as f64;
-            assert!((found / truth - 1.0).abs() < 0.06, "rank {rank}: {found} against {truth}");
+            let count = counts[rank - 1] as f64;
+            assert!((count / truth - 1.0).abs() < 0.06, "rank {rank}: {count} against {truth}");
         }
     }
 
     #[test]
     fn zipf_reaches_every_object_of_a_small_set_and_stays_within_a_large_one() {
         let small = chooser(Order::Zipf, 50);
-        let seen: std::collections::HashSet<u64> =
+        let chosen: std::collections::HashSet<u64> =
             (0..20_000).map(|ticket| small.choose(ticket, mix64(ticket))).collect();
-        assert_eq!(seen.len(), 50);
+        assert_eq!(chosen.len(), 50);
         let large = chooser(Order::Zipf, 1_000_000_000);
         assert!((0..20_000).all(|ticket| large.choose(ticket, mix64(ticket)) < 1_000_000_000));
     }

@@ -81,11 +81,11 @@ impl SealedPaths {
     }
 
     /// Appends what a key is stored as, or the prefix of a listing, to what stands before it.
-    pub(super) fn seal(&self, own: &str, out: &mut Vec<u8>) {
+    pub(super) fn seal(&self, key_text: &str, out: &mut Vec<u8>) {
         spend(Kind::Paths, || {
             let base = out.len();
             out.extend_from_slice(self.prefix.as_bytes());
-            let (head, rest, key) = self.split(own);
+            let (head, rest, key) = self.split(key_text);
             out.extend_from_slice(head.as_bytes());
             // Its rounds' keys cost a seventh of sealing a name, and a prefix often has none to seal.
             let mut siv = None;
@@ -105,8 +105,8 @@ impl SealedPaths {
     /// Returns the whole key that is stored as this one; `None` where it is none that was sealed so.
     pub(super) fn open(&self, stored: &str) -> Option<String> {
         spend(Kind::Paths, || {
-            let own = stored.strip_prefix(&self.prefix)?;
-            let (head, rest, key) = self.split(own);
+            let sealed_text = stored.strip_prefix(&self.prefix)?;
+            let (head, rest, key) = self.split(sealed_text);
             let mut at = self.prefix.len() + head.len();
             let mut plain = stored[..at].to_owned();
             let mut siv = None;
@@ -126,8 +126,8 @@ impl SealedPaths {
     }
 
     /// Returns what of a key stays plain, what of it is sealed, and by which key.
-    fn split<'k>(&self, own: &'k str) -> (&'k str, &'k str, &Key) {
-        let (head, rest, user) = split(own, |name| self.users.get(name));
+    fn split<'k>(&self, key_text: &'k str) -> (&'k str, &'k str, &Key) {
+        let (head, rest, user) = split(key_text, |name| self.users.get(name));
         (head, rest, user.map_or(&self.run, |user| self.key_of(user)))
     }
 
@@ -139,19 +139,19 @@ impl SealedPaths {
 
 /// Returns what of a key stays plain, what of it is sealed, and which user's own key does that, if one
 /// does. It reads the plain part alone, so that it is the same of a stored key.
-fn split<U>(own: &str, find: impl FnOnce(&str) -> Option<U>) -> (&str, &str, Option<U>) {
-    let whole = ("", own, None);
-    let Some((name, below)) = own.split_once('/') else { return whole };
+fn split<U>(key_text: &str, find: impl FnOnce(&str) -> Option<U>) -> (&str, &str, Option<U>) {
+    let whole = ("", key_text, None);
+    let Some((name, below)) = key_text.split_once('/') else { return whole };
     let Some(user) = find(name) else { return whole };
     if below == "keystore" || below.starts_with("profile/") {
-        return (own, "", None);
+        return (key_text, "", None);
     }
     let (space, user) = match below.split_once('/') {
         Some(("private", _)) => ("private/", Some(user)),
         Some(("inbox", _)) => ("inbox/", None),
         _ => ("", None),
     };
-    let (head, rest) = own.split_at(name.len() + 1 + space.len());
+    let (head, rest) = key_text.split_at(name.len() + 1 + space.len());
     (head, rest, user)
 }
 
@@ -177,20 +177,21 @@ pub fn longest_sealed(path: &Path, sha256: &str) -> Result<(Stored, Stored), Err
     let subjects = Subjects::open(Hashed { path, sha256 }, "")?;
     let users = subjects.named_users();
     let (mut longest, mut longest_flat) = ((0, ""), (0, ""));
-    for own in (0..subjects.len()).map(|subject| subjects.key(subject)) {
-        let (bytes, flat_bytes) = stored_bytes(own, |name| users.get(name));
-        longest = longest.max((bytes, own));
-        longest_flat = longest_flat.max((flat_bytes, own));
+    for key_text in (0..subjects.len()).map(|subject| subjects.key(subject)) {
+        let (bytes, flat_bytes) = stored_bytes(key_text, |name| users.get(name));
+        longest = longest.max((bytes, key_text));
+        longest_flat = longest_flat.max((flat_bytes, key_text));
     }
-    let named = |(bytes, own): (usize, &str)| (own.to_owned(), bytes);
+    let named = |(bytes, key_text): (usize, &str)| (key_text.to_owned(), bytes);
     Ok((named(longest), named(longest_flat)))
 }
 
 /// Returns how long a key is as it is stored, and as the name of a file.
-fn stored_bytes<U>(own: &str, find: impl FnOnce(&str) -> Option<U>) -> (usize, usize) {
-    let (head, rest, _) = split(own, find);
+fn stored_bytes<U>(key_text: &str, find: impl FnOnce(&str) -> Option<U>) -> (usize, usize) {
+    let (head, rest, _) = split(key_text, find);
     let slashes = rest.matches('/').count();
-    let sealed = slashes + rest.split('/').map(|one| sealed_bytes(one.len())).sum::<usize>();
+    let sealed =
+        slashes + rest.split('/').map(|segment| sealed_bytes(segment.len())).sum::<usize>();
     // What a sealed segment is written with needs no other form in a name.
     (head.len() + sealed, flat_bytes(head) + sealed + slashes * (flat_bytes("/") - 1))
 }
@@ -256,9 +257,9 @@ mod tests {
         SealedPaths::new(&PayloadSpec::new([run; 16], seed, 0.0, 0.0), "bench-", users.collect())
     }
 
-    fn sealed(paths: &SealedPaths, own: &str) -> String {
+    fn sealed(paths: &SealedPaths, key_text: &str) -> String {
         let mut out = b"before".to_vec();
-        paths.seal(own, &mut out);
+        paths.seal(key_text, &mut out);
         String::from_utf8(out.split_off(6)).expect("base64 is text")
     }
 
@@ -310,7 +311,7 @@ mod tests {
     #[test]
     fn sealed_keys_open_and_contain_no_plaintext() {
         let paths = paths(7, 42);
-        for own in [
+        for key_text in [
             "7",
             "file",
             "a/b/c",
@@ -322,15 +323,15 @@ mod tests {
             "ünd/日本",
             "zoe/private/file",
         ] {
-            let stored = sealed(&paths, own);
-            assert_eq!(sealed(&paths, own), stored);
-            assert_eq!(paths.open(&stored), Some(format!("bench-{own}")));
-            let hidden = own.rsplit('/').next().expect("a last one");
-            assert!(hidden.is_empty() || !stored[6..].split('/').any(|one| one == hidden));
+            let stored = sealed(&paths, key_text);
+            assert_eq!(sealed(&paths, key_text), stored);
+            assert_eq!(paths.open(&stored), Some(format!("bench-{key_text}")));
+            let hidden = key_text.rsplit('/').next().expect("a last one");
+            assert!(hidden.is_empty() || !stored[6..].split('/').any(|segment| segment == hidden));
         }
-        for own in ["ann/keystore", "ann/profile/public", "ann/", "ann/private/", ""] {
-            assert_eq!(sealed(&paths, own), format!("bench-{own}"));
-            assert_eq!(paths.open(&format!("bench-{own}")), Some(format!("bench-{own}")));
+        for key_text in ["ann/keystore", "ann/profile/public", "ann/", "ann/private/", ""] {
+            assert_eq!(sealed(&paths, key_text), format!("bench-{key_text}"));
+            assert_eq!(paths.open(&format!("bench-{key_text}")), Some(format!("bench-{key_text}")));
         }
         assert!(sealed(&paths, "ann/private/x").starts_with("bench-ann/private/"));
         assert!(sealed(&paths, "ann/other").starts_with("bench-ann/"));
@@ -352,16 +353,16 @@ mod tests {
 
     #[test]
     fn a_key_opens_only_with_its_run_seed_user_and_place() {
-        let own = paths(7, 42);
-        let stored = sealed(&own, "ann/private/dir/file");
+        let sealer = paths(7, 42);
+        let stored = sealed(&sealer, "ann/private/dir/file");
         assert_eq!(paths(8, 42).open(&stored), None);
         assert_eq!(paths(7, 43).open(&stored), None);
-        assert_eq!(own.open(&stored.replace("ann/", "bob/")), None);
-        assert_eq!(own.open(&stored.replace("private", "inbox")), None);
-        assert_eq!(own.open(&stored.replace("bench-", "")), None);
+        assert_eq!(sealer.open(&stored.replace("ann/", "bob/")), None);
+        assert_eq!(sealer.open(&stored.replace("private", "inbox")), None);
+        assert_eq!(sealer.open(&stored.replace("bench-", "")), None);
         let (folder, name) = stored.rsplit_once('/').expect("it has some");
-        assert_eq!(own.open(&format!("bench-ann/private/{name}")), None);
-        assert!(own.open(folder).is_some());
+        assert_eq!(sealer.open(&format!("bench-ann/private/{name}")), None);
+        assert!(sealer.open(folder).is_some());
         // Each text but one: another case, a digit more, padding, a plain name, the bits beyond the end.
         for wrong in [
             stored.to_lowercase(),
@@ -370,16 +371,16 @@ mod tests {
             "bench-ann/private/dir/file".to_owned(),
             stored[..stored.len() - 1].to_owned(),
         ] {
-            assert_eq!(own.open(&wrong), None, "{wrong}");
+            assert_eq!(sealer.open(&wrong), None, "{wrong}");
         }
         let end = stored.as_bytes()[stored.len() - 1];
-        let others = (b'A'..=b'Z').filter(|one| *one != end);
+        let others = (b'A'..=b'Z').filter(|letter| *letter != end);
         for other in others {
             let other = format!("{}{}", &stored[..stored.len() - 1], other as char);
-            assert_eq!(own.open(&other), None, "{other}");
+            assert_eq!(sealer.open(&other), None, "{other}");
         }
-        let inbox = sealed(&own, "ann/inbox/file");
-        assert_eq!(own.open(&inbox.replace("ann/", "bob/")), None);
+        let inbox = sealed(&sealer, "ann/inbox/file");
+        assert_eq!(sealer.open(&inbox.replace("ann/", "bob/")), None);
     }
 
     #[test]
@@ -389,19 +390,23 @@ mod tests {
         let mut known = HashMap::new();
         for number in 0..20_000_u64 {
             let mut chance = mix64(number);
-            let mut own = String::new();
+            let mut key_text = String::new();
             for _ in 0..chance % 9 {
                 chance = mix64(chance);
-                own.push_str(letters[(chance % letters.len() as u64) as usize]);
+                key_text.push_str(letters[(chance % letters.len() as u64) as usize]);
             }
-            let stored = sealed(&paths, &own);
-            assert_eq!(paths.open(&stored).as_deref(), Some(&*format!("bench-{own}")));
-            let (bytes, flat_bytes) = stored_bytes(&own, |name| paths.users.get(name));
+            let stored = sealed(&paths, &key_text);
+            assert_eq!(paths.open(&stored).as_deref(), Some(&*format!("bench-{key_text}")));
+            let (bytes, flat_bytes) = stored_bytes(&key_text, |name| paths.users.get(name));
             let mut flat = Vec::new();
             write_flat(&stored.as_bytes()["bench-".len()..], &mut flat);
-            assert_eq!((bytes, flat_bytes), (stored.len() - "bench-".len(), flat.len()), "{own}");
-            let before = known.insert(stored, own.clone());
-            assert!(before.is_none_or(|before| before == own), "{own}");
+            assert_eq!(
+                (bytes, flat_bytes),
+                (stored.len() - "bench-".len(), flat.len()),
+                "{key_text}"
+            );
+            let before = known.insert(stored, key_text.clone());
+            assert!(before.is_none_or(|before| before == key_text), "{key_text}");
         }
         assert!(known.len() > 5_000, "{}", known.len());
     }

@@ -460,9 +460,9 @@ impl BlockClient {
     }
 
     #[cold]
-    fn describe(&self, request: &Request, stretch: &Stretch, what: &str) -> String {
+    fn describe(&self, request: &Request, stretch: &Stretch, problem: &str) -> String {
         let (name, path) = (request.operation.name(), self.block.place.path());
-        format!("{name} {} bytes at {} of \"{path}\": {what}", stretch.bytes, stretch.at)
+        format!("{name} {} bytes at {} of \"{path}\": {problem}", stretch.bytes, stretch.at)
     }
 }
 

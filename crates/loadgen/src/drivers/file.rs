@@ -309,8 +309,8 @@ fn leads_out(path: &[u8]) -> bool {
 
 fn open_root(root: &Path, target: &str) -> Result<OwnedFd, Error> {
     let refused = |error: std::io::Error| {
-        let what = format!("open directory \"{}\" of target \"{target}\"", root.display());
-        let refused = Error::system(what, &error);
+        let action = format!("open directory \"{}\" of target \"{target}\"", root.display());
+        let refused = Error::system(action, &error);
         match error.kind() {
             std::io::ErrorKind::NotFound => refused.with_hint("mount or make it, or correct path"),
             std::io::ErrorKind::NotADirectory => {
@@ -332,16 +332,20 @@ fn open_root(root: &Path, target: &str) -> Result<OwnedFd, Error> {
 
 /// Refuses a directory of the kernel, or one that is on another file system than before.
 fn check_root(trial: &Trial, root: &Path, volume: &str) -> Result<(), Error> {
-    let what = format!("use directory \"{}\" of target \"{}\"", root.display(), trial.target.name);
+    let action =
+        format!("use directory \"{}\" of target \"{}\"", root.display(), trial.target.name);
     if trial.changes_objects() && disk::is_in_kernel_folder(root) {
-        return Err(Error::target(what, "it is one of the kernel's, and holds no files of others")
-            .of(Kind::Unsupported)
-            .with_hint("correct path; /dev/shm is for files in memory"));
+        return Err(Error::target(
+            action,
+            "it is one of the kernel's, and holds no files of others",
+        )
+        .of(Kind::Unsupported)
+        .with_hint("correct path; /dev/shm is for files in memory"));
     }
     if trial.ownership.is_elsewhere(volume) {
         let claimed = trial.ownership.volumes.join(", or ");
         let why = format!("the run has used {claimed}; found was {volume}");
-        return Err(Error::target(what, why)
+        return Err(Error::target(action, why)
             .of(Kind::TargetAbsent)
             .with_hint("mount again what the run has used, or begin a new run"));
     }
@@ -435,13 +439,14 @@ impl FileClient {
         let number = self.tree.dataset.bucket_of(request.object().index);
         let place = (number % self.buckets.len() as u64) as usize;
         // Taken out and put back, which changes no reference count that threads share.
-        let bucket = match self.buckets[place].take().filter(|(found, _)| *found == number) {
-            Some((_, bucket)) => bucket,
-            None => {
-                self.at_object(request.object());
-                self.tree.bucket(number)?
-            }
-        };
+        let bucket =
+            match self.buckets[place].take().filter(|(open_number, _)| *open_number == number) {
+                Some((_, bucket)) => bucket,
+                None => {
+                    self.at_object(request.object());
+                    self.tree.bucket(number)?
+                }
+            };
         let done = self.carry_out_in(&bucket, request, completion);
         self.buckets[place] = Some((number, bucket));
         done
@@ -490,10 +495,10 @@ impl FileClient {
     }
 
     #[cold]
-    fn note(&mut self, request: &Request, what: &str) {
+    fn note(&mut self, request: &Request, problem: &str) {
         let below = self.path.strip_suffix(&[0]).unwrap_or(&self.path);
         let path = self.tree.root.join(String::from_utf8_lossy(below).as_ref());
         let name = request.operation.name();
-        self.last_error = Some(format!("{name} \"{}\": {what}", path.display()));
+        self.last_error = Some(format!("{name} \"{}\": {problem}", path.display()));
     }
 }

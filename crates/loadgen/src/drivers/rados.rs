@@ -98,8 +98,8 @@ impl Rados {
     fn check_appends(&self, largest: u64) -> Result<(), Error> {
         let pool = &self.access.pool;
         let refused = |number| {
-            let what = format!("ask for the stripes of pool \"{pool}\"");
-            library::refused(what, number)
+            let action = format!("ask for the stripes of pool \"{pool}\"");
+            library::refused(action, number)
         };
         let context = self.instances[0].open(self, 0).map_err(refused)?;
         let stripe = context.append_alignment().map_err(refused)?;
@@ -108,9 +108,9 @@ impl Rados {
         if stripe == 0 || block >= largest || block.is_multiple_of(stripe) {
             return Ok(());
         }
-        let what = format!("append blocks of {block} bytes to pool \"{pool}\"");
-        let found = format!("it takes multiples of {stripe} bytes, its stripes' width");
-        Err(Error::target(what, found).of(Kind::Unsupported).with_hint(format!(
+        let action = format!("append blocks of {block} bytes to pool \"{pool}\"");
+        let reason = format!("it takes multiples of {stripe} bytes, its stripes' width");
+        Err(Error::target(action, reason).of(Kind::Unsupported).with_hint(format!(
             "set \"range\" to a multiple of {stripe}, or allow_ec_overwrites for the pool"
         )))
     }
@@ -128,7 +128,8 @@ fn bytes_moved(trial: &Trial) -> (usize, usize) {
         _ => (0, 0),
     };
     let moved = trial.mix.iter().map(|share| of(share.operation));
-    let (written, read) = moved.fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)));
+    let (written, read) =
+        moved.fold((0, 0), |most, request| (most.0.max(request.0), most.1.max(request.1)));
     let in_memory = |bytes| usize::try_from(bytes).expect("checked against the limit");
     (in_memory(written), in_memory(read))
 }

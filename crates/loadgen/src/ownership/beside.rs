@@ -322,8 +322,8 @@ async fn says_whose<N: SharedPlace>(client: &mut N, place: &str, key: &str) -> R
         Writer::Run(_) => Ok(true),
         Writer::Unnamed => Ok(false),
         Writer::Absent => {
-            let what = format!("look at \"{key}\" in {} \"{place}\"", N::PLACE);
-            Err(Error::target(what, "it was there, and is gone"))
+            let action = format!("look at \"{key}\" in {} \"{place}\"", N::PLACE);
+            Err(Error::target(action, "it was there, and is gone"))
         }
     }
 }

@@ -121,7 +121,7 @@ impl History {
             }
             self.is_disturbed = true;
             let keys = ["notes", "9", "200", "07", "+1", "1.copy", "0", "3", "1.part-2", "106"];
-            let kept: Vec<String> = keys
+            let keys_of_others: Vec<String> = keys
                 .iter()
                 .map(|key| format!("{prefix}{key}"))
                 .filter(|_| self.draw(3) == 0)
@@ -137,7 +137,7 @@ impl History {
                 world.places.get_mut(&place).expect("made").insert(MARK.to_owned(), mark);
                 world.theirs.insert((place.clone(), MARK.to_owned()));
             }
-            for key in kept {
+            for key in keys_of_others {
                 world.write_theirs(&place, &key);
             }
             if world.places[&place].is_empty() {
@@ -284,8 +284,11 @@ impl History {
             if title.is_ours(OTHER) && title.owns(place, key) {
                 continue;
             }
-            let found = world.places.get(place).and_then(|objects| objects.get(key));
-            assert!(found.is_some_and(|object| object.writer == OTHER), "{place}/{key} is gone");
+            let object_there = world.places.get(place).and_then(|objects| objects.get(key));
+            assert!(
+                object_there.is_some_and(|object| object.writer == OTHER),
+                "{place}/{key} is gone"
+            );
         }
     }
 
@@ -496,10 +499,10 @@ fn absent_buckets_of_a_load_are_reported_even_if_others_are_foreign() {
     for place in foreign {
         history.world.lock().expect("one thread").write_theirs(place, "notes");
     }
-    let (told, is_whole) = history.begin().expect("that is an outcome of the load");
+    let (reported, is_whole) = history.begin().expect("that is an outcome of the load");
     let names = history.names().into_iter();
     let absent: Vec<String> = names.filter(|name| !foreign.contains(&name.as_str())).collect();
-    assert_eq!((told, is_whole), (absent, true));
+    assert_eq!((reported, is_whole), (absent, true));
 }
 
 #[test]

@@ -340,8 +340,8 @@ pub(crate) async fn remove<P: Places>(places: &mut P, place: &str) -> Result<Rem
             Ok(true) => {}
             Ok(false) => return Ok(Removed::Gone),
             Err(error) => {
-                let what = format!("mark {} \"{place}\" again, which stays", P::PLACE);
-                return Err(Error::target(what, error.to_string())
+                let action = format!("mark {} \"{place}\" again, which stays", P::PLACE);
+                return Err(Error::target(action, error.to_string())
                     .of(error.kind())
                     .with_hint("clean up again: an empty one is known from the run's journal"));
             }

@@ -70,24 +70,24 @@ fn whole_page(
     bytes: &[u8],
 ) -> Option<(Verdict, Header)> {
     let head: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
-    let found = Header::parse(head)?;
+    let header = Header::parse(head)?;
     let crc = Crc::of_head(head).and(&bytes[HEADER_BYTES..]).value();
     if u32::from_le_bytes(array(&head[CRC])) != crc {
         return None;
     }
-    let verdict = if found.run != spec.run || found.seed != spec.seed {
+    let verdict = if header.run != spec.run || header.seed != spec.seed {
         Verdict::Foreign
-    } else if found.is_duplicate {
+    } else if header.is_duplicate {
         // Whether this position had a duplicate depends on the version, so the bytes must show it.
         return None;
-    } else if !found.is_of(object, page) {
+    } else if !header.is_of(object, page) {
         Verdict::Misdirected
-    } else if found.version > object.version {
+    } else if header.version > object.version {
         Verdict::Phantom
     } else {
         Verdict::Ok
     };
-    Some((verdict, found))
+    Some((verdict, header))
 }
 
 fn header_of(inside: usize, piece: &[u8]) -> Option<Header> {

@@ -114,12 +114,12 @@ mod tests {
 
     #[test]
     fn neighbouring_seeds_share_no_words() {
-        let mut seen = std::collections::HashSet::new();
+        let mut words_so_far = std::collections::HashSet::new();
         for seed in 0..256 {
             let mut bytes = [0; 4032];
             fill(mix64(seed), &mut bytes);
             for word in bytes.chunks_exact(8) {
-                assert!(seen.insert(<[u8; 8]>::try_from(word).expect("eight bytes")));
+                assert!(words_so_far.insert(<[u8; 8]>::try_from(word).expect("eight bytes")));
             }
         }
     }

@@ -380,43 +380,43 @@ impl Verifier {
         let offset = page * PAGE_BYTES as u64;
         let is_intact = u32::from_le_bytes(array(&head[CRC])) == crc;
         match Header::parse(head) {
-            Some(found) if is_intact => self.judge(&found, page, offset),
-            found => self.blame(Verdict::Corrupt, offset, found),
+            Some(header) if is_intact => self.judge(&header, page, offset),
+            header => self.blame(Verdict::Corrupt, offset, header),
         }
     }
 
     /// Judges an intact page by the identity in its header.
     #[inline]
-    fn judge(&mut self, found: &Header, page: u64, offset: u64) {
+    fn judge(&mut self, header: &Header, page: u64, offset: u64) {
         let object = &self.object;
-        if found.run != self.spec.run || found.seed != self.spec.seed {
-            self.blame(Verdict::Foreign, offset, Some(*found));
-        } else if found.is_duplicate {
-            if !self.expects_duplicate(page, found.page) {
-                self.blame(Verdict::Misdirected, offset, Some(*found));
+        if header.run != self.spec.run || header.seed != self.spec.seed {
+            self.blame(Verdict::Foreign, offset, Some(*header));
+        } else if header.is_duplicate {
+            if !self.expects_duplicate(page, header.page) {
+                self.blame(Verdict::Misdirected, offset, Some(*header));
             }
-        } else if !found.is_of(object, page) && !self.is_of_other_length(found, page) {
-            self.blame(Verdict::Misdirected, offset, Some(*found));
+        } else if !header.is_of(object, page) && !self.is_of_other_length(header, page) {
+            self.blame(Verdict::Misdirected, offset, Some(*header));
         } else {
-            self.see_version(found.version, offset, Some(*found));
+            self.see_version(header.version, offset, Some(*header));
         }
     }
 
     /// Returns whether a page belongs to the object, in a version of another length.
     #[cold]
-    fn is_of_other_length(&self, found: &Header, page: u64) -> bool {
-        let length = script::length_of(found.version);
-        self.length == Length::Read && found.is_of(&ObjectId { length, ..self.object }, page)
+    fn is_of_other_length(&self, header: &Header, page: u64) -> bool {
+        let length = script::length_of(header.version);
+        self.length == Length::Read && header.is_of(&ObjectId { length, ..self.object }, page)
     }
 
     #[inline]
-    fn see_version(&mut self, version: u64, offset: u64, found: Option<Header>) {
+    fn see_version(&mut self, version: u64, offset: u64, header: Option<Header>) {
         let (lowest, highest) = self.versions.unwrap_or((version, version));
         self.versions = Some((lowest.min(version), highest.max(version)));
         if version < self.oldest {
-            self.blame(Verdict::Stale, offset, found);
+            self.blame(Verdict::Stale, offset, header);
         } else if version > self.object.version {
-            self.blame(Verdict::Phantom, offset, found);
+            self.blame(Verdict::Phantom, offset, header);
         }
     }
 

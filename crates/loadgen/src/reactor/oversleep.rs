@@ -73,8 +73,8 @@ impl Oversleep {
 }
 
 /// Returns whether the CPU time of our control group, or of one of its parents, is limited.
-fn has_quota(own: &Path, root: &Path) -> bool {
-    let lines = read_to_string(own).unwrap_or_default();
+fn has_quota(groups_file: &Path, root: &Path) -> bool {
+    let lines = read_to_string(groups_file).unwrap_or_default();
     lines.lines().any(|line| {
         // Format: number:controllers:path. The list of controllers is empty in version 2.
         let mut parts = line.splitn(3, ':').skip(1);
@@ -127,13 +127,13 @@ mod tests {
         let root = std::env::temp_dir().join(format!("loadstone-quota-{}", std::process::id()));
         let inner = root.join("outer/inner");
         std::fs::create_dir_all(&inner).expect("the temporary folder can be written");
-        let own = root.join("own");
+        let groups_file = root.join("own");
         let write = |path: &Path, text: &str| std::fs::write(path, text).expect("it is ours");
-        write(&own, "0::/outer/inner\n");
+        write(&groups_file, "0::/outer/inner\n");
         write(&inner.join("cpu.max"), "max 100000\n");
-        assert!(!has_quota(&own, &root));
+        assert!(!has_quota(&groups_file, &root));
         write(&root.join("outer/cpu.max"), "15000 100000\n");
-        assert!(has_quota(&own, &root));
+        assert!(has_quota(&groups_file, &root));
         assert!(!has_quota(&root.join("absent"), &root));
         std::fs::remove_dir_all(&root).expect("it is ours");
     }

@@ -134,7 +134,7 @@ impl SecondColumns {
         ];
         // Only requests have parts. Only actions have times of cryptography, a span, spaces and
         // user types.
-        let (schema, own): (_, Vec<ArrayRef>) = match of {
+        let (schema, own_columns): (_, Vec<ArrayRef>) = match of {
             Of::Requests => (
                 record::columns::intervals(),
                 vec![Arc::new(part.finish()), Arc::new(parts_failed.finish())],
@@ -153,7 +153,7 @@ impl SecondColumns {
                 ],
             ),
         };
-        columns.extend(own);
+        columns.extend(own_columns);
         RecordBatch::try_new(schema, columns).expect("built to the record's columns")
     }
 }

@@ -164,18 +164,18 @@ impl Sum {
     /// are in ascending order; rank 1 is the smallest value.
     #[must_use]
     pub fn at_ranks(&self, ranks: &[u64]) -> Vec<u64> {
-        let mut found = Vec::with_capacity(ranks.len());
+        let mut values = Vec::with_capacity(ranks.len());
         let mut reached = 0_u64;
         for (place, &count) in self.counts.iter().enumerate() {
             reached = reached.saturating_add(count);
-            while ranks.get(found.len()).is_some_and(|&rank| rank <= reached) {
-                found.push(self.bucket(place, count).greatest_ns);
+            while ranks.get(values.len()).is_some_and(|&rank| rank <= reached) {
+                values.push(self.bucket(place, count).greatest_ns);
             }
-            if found.len() == ranks.len() {
+            if values.len() == ranks.len() {
                 break;
             }
         }
-        found
+        values
     }
 
     /// Encodes the counts in the compressed V2 format of HdrHistogram.
@@ -245,8 +245,8 @@ impl Sum {
         };
         self.reach(least, greatest);
         for &(index, count) in found {
-            let own = &mut self.counts[index - self.first];
-            *own = own.saturating_add(count);
+            let total = &mut self.counts[index - self.first];
+            *total = total.saturating_add(count);
             self.total = self.total.saturating_add(count);
         }
     }
@@ -436,12 +436,12 @@ mod tests {
         for share in [0.0, 1e-9, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0] {
             assert_eq!(sum.value_at_quantile(share), truth.value_at_quantile(share), "{share}");
         }
-        let found: Vec<(u64, u64)> = (sum.buckets()).map(|b| (b.greatest_ns, b.count)).collect();
+        let buckets: Vec<(u64, u64)> = (sum.buckets()).map(|b| (b.greatest_ns, b.count)).collect();
         let theirs: Vec<(u64, u64)> = truth
             .iter_recorded()
             .map(|step| (step.value_iterated_to(), step.count_at_value()))
             .collect();
-        assert_eq!(found, theirs);
+        assert_eq!(buckets, theirs);
         let mut plain = Vec::new();
         V2Serializer::new().serialize(truth, &mut plain).unwrap();
         assert_eq!(sum.pack(), plain);
@@ -457,17 +457,17 @@ mod tests {
         assert_reads_as(&sum, &truth);
         for seed in 0..80 {
             let up_to = [3_600_000_000_000, 1, 5_000, 1 << 30][seed as usize % 4];
-            let one = filled(seed, seed * 7, up_to);
-            truth.add(&one).unwrap();
-            let encoded = crate::recorder::encode(&one, &mut V2DeflateSerializer::new());
+            let histogram = filled(seed, seed * 7, up_to);
+            truth.add(&histogram).unwrap();
+            let encoded = crate::recorder::encode(&histogram, &mut V2DeflateSerializer::new());
             let is_read = DECODER.with_borrow_mut(|decoder| decoder.decode(&encoded).is_some());
             assert!(is_read, "the library had to decode {seed}");
             let mut alone = Sum::default();
             alone.add(&encoded).unwrap();
-            assert_reads_as(&alone, &one);
+            assert_reads_as(&alone, &histogram);
             let mut again = Sum::default();
             again.add(&alone.pack()).unwrap();
-            assert_reads_as(&again, &one);
+            assert_reads_as(&again, &histogram);
             sum.add(&encoded).unwrap();
             merged.merge(&alone);
         }
@@ -516,16 +516,16 @@ mod tests {
 
     #[test]
     fn ranks_are_read_in_one_pass() {
-        let one = filled(3, 1000, 1 << 40);
+        let histogram = filled(3, 1000, 1 << 40);
         let mut sum = Sum::default();
-        sum.add(&crate::recorder::encode(&one, &mut V2DeflateSerializer::new())).unwrap();
-        let ranks: Vec<u64> = (1..=one.len()).collect();
+        sum.add(&crate::recorder::encode(&histogram, &mut V2DeflateSerializer::new())).unwrap();
+        let ranks: Vec<u64> = (1..=histogram.len()).collect();
         let mut truth = Vec::new();
-        for step in one.iter_recorded() {
+        for step in histogram.iter_recorded() {
             truth.resize(truth.len() + step.count_at_value() as usize, step.value_iterated_to());
         }
         assert_eq!(sum.at_ranks(&ranks), truth);
-        assert!(sum.at_ranks(&[one.len() + 1]).is_empty());
+        assert!(sum.at_ranks(&[histogram.len() + 1]).is_empty());
     }
 
     #[test]

@@ -38,8 +38,8 @@ fn draw(trial: &Trial, count: u64) -> Vec<Request> {
 #[test]
 fn sequential_keys_visit_every_object_once() {
     let drawn = draw(&trial(r#"[{"operation":"get"}]"#, ""), 1000);
-    let seen: HashSet<u64> = drawn.iter().map(|request| request.subject.number()).collect();
-    assert_eq!((drawn.len(), seen.len()), (1000, 1000));
+    let numbers: HashSet<u64> = drawn.iter().map(|request| request.subject.number()).collect();
+    assert_eq!((drawn.len(), numbers.len()), (1000, 1000));
 }
 
 #[test]
@@ -87,15 +87,15 @@ fn a_mix_never_requests_objects_that_it_may_have_deleted() {
 #[test]
 fn bulk_deletes_cover_the_dataset_once() {
     let trial = trial(r#"[{"operation":"bulk_delete"}]"#, r#","options":{"bulk_keys":100}"#);
-    let mut seen = HashSet::new();
+    let mut numbers = HashSet::new();
     for request in draw(&trial, bulk_requests(1000, 3, 100)) {
         let (first, keys) = request.batch();
         for key in 0..u64::from(keys) {
-            assert!(seen.insert(first + key * 3));
+            assert!(numbers.insert(first + key * 3));
         }
     }
-    assert_eq!(seen.len(), 1000);
-    assert!(seen.iter().all(|index| *index < 1000));
+    assert_eq!(numbers.len(), 1000);
+    assert!(numbers.iter().all(|index| *index < 1000));
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl Hand {
     /// Takes a ticket, or returns `None` when all are used up.
     #[inline(always)]
     pub(super) fn take(&mut self, shared: &Tickets) -> Option<Ticket> {
-        let own = match self.held.next() {
+        let own_number = match self.held.next() {
             Some(number) => number,
             None => {
                 self.held = shared.draw(self.chunk);
@@ -136,7 +136,7 @@ impl Hand {
             }
         };
         // The number in the whole trial, so that a ticket means the same on every host.
-        let number = self.portion.number(own);
+        let number = self.portion.number(own_number);
         let draw = mix64(self.seed ^ mix64(number));
         let is_verified = self.verify >= 1.0 || unit(mix64(draw ^ 1)) < self.verify;
         Some(Ticket { number, draw, chance: mix64(draw), is_verified })

@@ -137,16 +137,16 @@ fn watch(
     if let Some(core) = core {
         stay_on(core);
     }
-    let mut seen = Seen { core, late: histogram(), stalled_ns: BTreeMap::new() };
+    let mut observations = Seen { core, late: histogram(), stalled_ns: BTreeMap::new() };
     let mut due_ns = monotonic_ns() + first.as_nanos() as u64;
     loop {
         let now_ns = monotonic_ns();
         if now_ns >= due_ns {
-            seen.note(due_ns, now_ns, start_ns);
+            observations.note(due_ns, now_ns, start_ns);
             due_ns = now_ns + sleep.as_nanos() as u64;
         }
         if stop.load(Ordering::Relaxed) {
-            return seen;
+            return observations;
         }
         std::thread::park_timeout(Duration::from_nanos(due_ns.saturating_sub(now_ns)));
     }
@@ -227,8 +227,8 @@ mod tests {
     fn every_allowed_core_is_watched_and_watchers_end_at_once() {
         let hiccup = Hiccup::start(monotonic_ns());
         std::thread::sleep(SLEEP * 8);
-        let seen = hiccup.stop();
-        assert_eq!(seen.cores_watched, allowed_cores().len());
-        assert!(seen.hiccup.is_some());
+        let jitter = hiccup.stop();
+        assert_eq!(jitter.cores_watched, allowed_cores().len());
+        assert!(jitter.hiccup.is_some());
     }
 }

@@ -142,14 +142,14 @@ mod tests {
 
     #[test]
     fn a_tree_is_listed_with_paths_and_sizes_and_without_links() {
-        let own = |rows: &[(&str, i64)]| -> Vec<(String, i64)> {
+        let owned = |rows: &[(&str, i64)]| -> Vec<(String, i64)> {
             rows.iter().map(|(key, size)| ((*key).to_owned(), *size)).collect()
         };
-        let all = own(&[("a/1", 3), ("a/b/2", 5), ("ab", 9), ("c", 7)]);
+        let all = owned(&[("a/1", 3), ("a/b/2", 5), ("ab", 9), ("c", 7)]);
         assert_eq!(listed("", 100), (all.clone(), false));
         assert_eq!(listed("", 4), (all, false));
-        assert_eq!(listed("a", 100).0, own(&[("a/1", 3), ("a/b/2", 5), ("ab", 9)]));
-        assert_eq!(listed("a/", 100).0, own(&[("a/1", 3), ("a/b/2", 5)]));
+        assert_eq!(listed("a", 100).0, owned(&[("a/1", 3), ("a/b/2", 5), ("ab", 9)]));
+        assert_eq!(listed("a/", 100).0, owned(&[("a/1", 3), ("a/b/2", 5)]));
         let (some, is_cut) = listed("", 2);
         assert_eq!((some.len(), is_cut), (2, true));
     }

@@ -147,7 +147,8 @@ impl Progress {
         let took_s = (self.last.mean() / 1e9).ceil() as u64;
         let count = took_s.clamp(1, SECONDS_MAX).min(last + 1);
         let within = self.seconds.iter().filter(|(second, ..)| second + count > *last);
-        let (requests, bytes) = within.fold((0, 0), |sum, one| (sum.0 + one.1, sum.1 + one.2));
+        let (requests, bytes) =
+            within.fold((0, 0), |sum, counts| (sum.0 + counts.1, sum.1 + counts.2));
         (requests / count, bytes / count)
     }
 

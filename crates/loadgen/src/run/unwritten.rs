@@ -24,11 +24,11 @@ pub(crate) struct Unwritten {
 impl Unwritten {
     /// Starts with the objects that earlier trials left unwritten.
     pub(crate) fn after(ranges: &[(u64, u64)]) -> Self {
-        let found = Self::default();
+        let unwritten = Self::default();
         for &(first, end) in ranges {
-            found.insert(first, end);
+            unwritten.insert(first, end);
         }
-        found
+        unwritten
     }
 
     /// Records an object whose put failed. If it may have been put before, the put is only counted.

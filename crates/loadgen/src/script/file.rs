@@ -42,9 +42,9 @@ pub(super) fn open(file: Hashed<'_>) -> Result<(Schema, Vec<RecordBatch>), Error
     let shown = file.path.display();
     let wrong = |reason: String| Error::Trial(vec![format!("script \"{shown}\": {reason}")]);
     let buffer = map(file).map_err(|error| wrong(error.to_string()))?;
-    let found: String = sha256(&buffer).iter().map(|byte| format!("{byte:02x}")).collect();
-    if found != file.sha256 {
-        return Err(wrong(format!("found SHA-256 {found}, the trial names {}", file.sha256)));
+    let digest: String = sha256(&buffer).iter().map(|byte| format!("{byte:02x}")).collect();
+    if digest != file.sha256 {
+        return Err(wrong(format!("found SHA-256 {digest}, the trial names {}", file.sha256)));
     }
     read(&buffer).map_err(|error| wrong(format!("no Arrow file: {error}")))
 }

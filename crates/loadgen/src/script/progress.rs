@@ -123,28 +123,28 @@ impl Progress {
     fn note(&self, subject: u32, subjects: &Subjects, is_to_tell: bool) {
         let mut doubted = self.doubted.lock().expect("no holder of this lock panics");
         let mut next = Some(subject);
-        while let Some(one) = next {
+        while let Some(current) = next {
             if doubted.all.len() >= DOUBTED_MAX {
                 self.doubts.store(usize::MAX, Ordering::Relaxed);
                 return;
             }
             // The sets of a subject in doubt are already in doubt; this also ends a cycle in the
             // file.
-            next = if doubted.all.insert(one) { subjects.space(one) } else { None };
+            next = if doubted.all.insert(current) { subjects.space(current) } else { None };
             if is_to_tell && doubted.untold.len() <= TOLD_MAX {
-                doubted.untold.insert(one);
+                doubted.untold.insert(current);
             }
         }
         self.doubts.fetch_max(doubted.all.len(), Ordering::Relaxed);
     }
 
     /// Records what other hosts have in doubt; `None` means all subjects.
-    pub(crate) fn doubt_told(&self, told: Option<&[u32]>) {
+    pub(crate) fn doubt_told(&self, subjects: Option<&[u32]>) {
         let mut doubted = self.doubted.lock().expect("no holder of this lock panics");
         let rest = DOUBTED_MAX.saturating_sub(doubted.all.len());
-        match told {
-            Some(told) if told.len() <= rest => {
-                doubted.all.extend(told);
+        match subjects {
+            Some(subjects) if subjects.len() <= rest => {
+                doubted.all.extend(subjects);
                 self.doubts.fetch_max(doubted.all.len(), Ordering::Relaxed);
             }
             _ => self.doubts.store(usize::MAX, Ordering::Relaxed),

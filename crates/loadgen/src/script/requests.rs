@@ -81,9 +81,9 @@ impl Rows {
         subjects: u64,
     ) -> Result<Self, Error> {
         let (schema, batches) = file::open(hashed)?;
-        let wrong = |what: &str| {
+        let wrong = |problem: &str| {
             let path = hashed.path.display();
-            Error::Trial(vec![format!("script \"{path}\": {what}")])
+            Error::Trial(vec![format!("script \"{path}\": {problem}")])
         };
         let known = &schema.metadata;
         if known.get("subjects_sha256").map(String::as_str) != Some(subjects_sha256) {

@@ -153,16 +153,16 @@ impl Subjects {
 
     /// Returns the subjects with this key, including the common prefix.
     pub(crate) fn with_key<'a>(&'a self, key: &'a str) -> impl Iterator<Item = u64> + 'a {
-        let own = key.strip_prefix(&self.prefix);
+        let own_key = key.strip_prefix(&self.prefix);
         let sorted = self.by_key.get_or_init(|| {
             let mut numbers: Vec<u32> = (0..self.count as u32).collect();
             numbers.sort_unstable_by(|a, b| self.key(u64::from(*a)).cmp(self.key(u64::from(*b))));
             numbers
         });
-        own.into_iter().flat_map(move |own| {
-            let first = sorted.partition_point(|number| self.key(u64::from(*number)) < own);
+        own_key.into_iter().flat_map(move |own_key| {
+            let first = sorted.partition_point(|number| self.key(u64::from(*number)) < own_key);
             let rest = sorted[first..].iter().map(|number| u64::from(*number));
-            rest.take_while(move |number| self.key(*number) == own)
+            rest.take_while(move |number| self.key(*number) == own_key)
         })
     }
 
@@ -233,27 +233,27 @@ impl ListingCheck<'_> {
         if self.wanted.entries == u32::MAX {
             return;
         }
-        let own = key.strip_prefix(self.prefix).unwrap_or(key);
-        let digest = sha256(own.as_bytes());
+        let own_key = key.strip_prefix(self.prefix).unwrap_or(key);
+        let digest = sha256(own_key.as_bytes());
         let first = digest.first_chunk().expect("a digest has 32 bytes");
         self.hash = self.hash.wrapping_add(u64::from_le_bytes(*first));
     }
 
     /// Describes the result for an error message.
     pub(crate) fn describe(&self) -> String {
-        let (found, wanted) = (self.entries, self.wanted.entries);
+        let (entries, wanted) = (self.entries, self.wanted.entries);
         if self.unread > 0 {
             let unread = self.unread;
-            return format!("of the {found} names in the listing {unread} do not decrypt");
+            return format!("of the {entries} names in the listing {unread} do not decrypt");
         }
         match u64::from(wanted) {
             _ if wanted == u32::MAX => {
-                format!("the listing has {found} keys or more, the script {} in all", self.most)
+                format!("the listing has {entries} keys or more, the script {} in all", self.most)
             }
-            wanted if wanted == found => {
-                format!("the listing has {found} keys as it should, but others than it should")
+            wanted if wanted == entries => {
+                format!("the listing has {entries} keys as it should, but others than it should")
             }
-            wanted => format!("the listing has {found} keys; by the script there are {wanted}"),
+            wanted => format!("the listing has {entries} keys; by the script there are {wanted}"),
         }
     }
 

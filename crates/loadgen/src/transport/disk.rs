@@ -160,10 +160,12 @@ impl Flush {
 
     /// Returns mistakes that the kinds of the settings do not reveal.
     pub(crate) fn mistakes(settings: &Map<String, Value>) -> Option<String> {
-        let found = settings.get("fsync_every").filter(|value| !value.is_null())?;
-        let is_right = found.as_u64().is_some_and(|every| every > 0);
+        let fsync_every = settings.get("fsync_every").filter(|value| !value.is_null())?;
+        let is_right = fsync_every.as_u64().is_some_and(|every| every > 0);
         (!is_right).then(|| {
-            format!("target.settings.fsync_every: found {found}, allowed: whole numbers from 1")
+            format!(
+                "target.settings.fsync_every: found {fsync_every}, allowed: whole numbers from 1"
+            )
         })
     }
 

@@ -88,19 +88,19 @@ impl Endpoint {
     /// # Errors
     /// The name has no address.
     pub(crate) fn resolve(url: Url) -> Result<Self, Error> {
-        let what = || format!("resolve host \"{}\"", url.host);
-        let found = (url.host.as_str(), url.port).to_socket_addrs();
-        let addresses: Vec<SocketAddr> = match found {
+        let action = || format!("resolve host \"{}\"", url.host);
+        let resolved = (url.host.as_str(), url.port).to_socket_addrs();
+        let addresses: Vec<SocketAddr> = match resolved {
             Ok(addresses) => addresses.collect(),
             Err(error) => {
-                return Err(Error::target(what(), error.to_string()).of(Kind::Unreachable));
+                return Err(Error::target(action(), error.to_string()).of(Kind::Unreachable));
             }
         };
         let mut addresses = of_one_family(addresses);
         addresses.sort_unstable();
         addresses.dedup();
         if addresses.is_empty() {
-            return Err(Error::target(what(), "it has no address").of(Kind::Unreachable));
+            return Err(Error::target(action(), "it has no address").of(Kind::Unreachable));
         }
         Ok(Self { url, addresses })
     }
@@ -160,8 +160,8 @@ impl Sources {
         let here: Vec<IpAddr> =
             named.filter(|ip: &IpAddr| UdpSocket::bind(SocketAddr::new(*ip, 0)).is_ok()).collect();
         if here.is_empty() && !texts.is_empty() {
-            let what = format!("connect from {}", texts.join(", "));
-            return Err(Error::target(what, "this host has no such address")
+            let action = format!("connect from {}", texts.join(", "));
+            return Err(Error::target(action, "this host has no such address")
                 .of(Kind::Unsupported)
                 .with_hint("name addresses of this host in the target's setting source"));
         }
@@ -251,7 +251,7 @@ mod tests {
             let (_, peer) = peer_of(&endpoints, None, client).expect("no name is checked");
             *counts.entry(peer.address.to_string()).or_insert(0) += 1;
         }
-        let found: Vec<i32> = counts.into_values().collect();
-        assert_eq!(found, [10, 10, 20]);
+        let clients: Vec<i32> = counts.into_values().collect();
+        assert_eq!(clients, [10, 10, 20]);
     }
 }

@@ -170,27 +170,27 @@ impl Refusal {
     pub(crate) fn describe(&self, text: &mut String) {
         use fmt::Write as _;
         let error = xml::parse_error(&self.body);
-        let said = match &error {
+        let message = match &error {
             Some(error) => foreign_line(&error.to_string()),
             None if is_page(&self.body) => said_by(&foreign_line(&self.text())),
             None => foreign_line(&self.text()).trim().to_owned(),
         };
-        if !said.is_empty() {
+        if !message.is_empty() {
             // Writing to a text cannot fail.
-            let _ = write!(text, " {}", cut(&said, SHOWN_CHARACTERS));
+            let _ = write!(text, " {}", cut(&message, SHOWN_CHARACTERS));
         }
         let instead = error.and_then(|error| error.instead);
         let place = self.location.as_ref().or(instead.as_ref());
         if let Some(place) = place.or(self.region.as_ref()) {
             let is_region = self.location.is_none() && instead.is_none();
-            let told = if is_region {
+            let advice = if is_region {
                 "the target says it is in region"
             } else {
                 "the target says where to go:"
             };
             let place = foreign_line(place);
             let place = cut(&place, SHOWN_CHARACTERS);
-            let _ = write!(text, "{HINT}{told} {place}");
+            let _ = write!(text, "{HINT}{advice} {place}");
         }
     }
 

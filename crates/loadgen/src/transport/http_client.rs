@@ -74,8 +74,8 @@ impl<S: HttpStore> Client for S {
             };
             let (objects, next) = self.with_log_in(page).await?;
             if next.is_some() && next == token {
-                let what = format!("list {} \"{place}\"", S::PLACE);
-                return Err(Error::target(what, "the listing's next page is the last one again"));
+                let action = format!("list {} \"{place}\"", S::PLACE);
+                return Err(Error::target(action, "the listing's next page is the last one again"));
             }
             let are_wanted = objects.iter().all(|object| lister.add(object));
             match next.filter(|_| are_wanted) {

@@ -152,19 +152,19 @@ fn known(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
         let system = rustix::fs::fstatfs(file).ok()?;
         // The constants of `statfs` are 32 bits wide, but its field is not on every platform.
         let kind = system.f_type as u32;
-        let of_system = || rustix::fs::fstatvfs(file).map(|found| found.f_fsid).ok();
-        let own = matches!(kind, BTRFS | ZFS).then(of_system).flatten().unwrap_or_default();
+        let of_system = || rustix::fs::fstatvfs(file).map(|volume_stat| volume_stat.f_fsid).ok();
+        let system_id = matches!(kind, BTRFS | ZFS).then(of_system).flatten().unwrap_or_default();
         let born = (kind != NFS).then(|| born(file)).flatten().unwrap_or_default();
         let number = status.st_ino;
-        NUMBERED.contains(&kind).then(|| format!("inode {number} of {own:x}, born {born}"))
+        NUMBERED.contains(&kind).then(|| format!("inode {number} of {system_id:x}, born {born}"))
     }
 }
 
 /// Returns the birth time of a file, because inode numbers are reused after a delete.
 fn born(file: BorrowedFd<'_>) -> Option<String> {
-    let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
-    let at = found.stx_btime;
-    let is_known = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let times = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
+    let at = times.stx_btime;
+    let is_known = times.stx_mask & StatxFlags::BTIME.bits() != 0;
     is_known.then(|| format!("{}.{:09}", at.tv_sec, at.tv_nsec))
 }
 
@@ -183,8 +183,8 @@ fn of_device(known: &Path) -> Option<String> {
     let named = OF_DISKS.iter().find_map(|name| Some(format!("{name} {}", read(name)?)));
     named.or_else(|| {
         read("device/image_id")?;
-        let said = OF_IMAGES.map(|name| read(&format!("device/{name}")).unwrap_or_default());
-        Some(format!("image {}", said.join(" ")))
+        let attributes = OF_IMAGES.map(|name| read(&format!("device/{name}")).unwrap_or_default());
+        Some(format!("image {}", attributes.join(" ")))
     })
 }
 
@@ -234,15 +234,15 @@ mod tests {
     #[test]
     fn a_renamed_file_keeps_its_identity_and_a_copy_does_not() {
         let folder = Folder::new("identity-of-files");
-        let (one, other) = (folder.0.join("one"), folder.0.join("other"));
-        fs::write(&one, b"x").expect("there is room");
+        let (first, second) = (folder.0.join("one"), folder.0.join("other"));
+        fs::write(&first, b"x").expect("there is room");
         let of = |path| of(fs::File::open(path).expect("it is there").as_fd(), false);
-        let before = of(&one);
+        let before = of(&first);
         assert!(before.is_some());
-        fs::copy(&one, &other).expect("there is room");
-        assert_ne!(of(&other), before);
-        fs::rename(&one, &other).expect("it is there");
-        assert_eq!(of(&other), before);
+        fs::copy(&first, &second).expect("there is room");
+        assert_ne!(of(&second), before);
+        fs::rename(&first, &second).expect("it is there");
+        assert_eq!(of(&second), before);
     }
 
     #[test]

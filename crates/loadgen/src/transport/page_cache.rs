@@ -47,8 +47,8 @@ pub(crate) fn look<F: AsFd>(
         let Some((file, start, bytes)) = stretch_of(place as u64) else { continue };
         // Position within the object: at its start, at its end, or between them.
         let within = (bytes.saturating_sub(LOOK_BYTES) as f64 * place.fract()) as u64;
-        let seen = resident(file.as_fd(), start + within, bytes.min(LOOK_BYTES));
-        if let Some((sampled, resident)) = seen {
+        let sample = resident(file.as_fd(), start + within, bytes.min(LOOK_BYTES));
+        if let Some((sampled, resident)) = sample {
             cached.sampled_bytes += sampled;
             cached.resident_bytes += resident;
         }
@@ -126,9 +126,9 @@ mod tests {
     }
 
     fn share(objects: u64, file: &File, bytes: u64) -> f64 {
-        let seen = look(objects, |number| Some((file, number * bytes, bytes)));
-        let seen = seen.expect("our own file");
-        seen.resident_bytes as f64 / seen.sampled_bytes as f64
+        let cached = look(objects, |number| Some((file, number * bytes, bytes)));
+        let cached = cached.expect("our own file");
+        cached.resident_bytes as f64 / cached.sampled_bytes as f64
     }
 
     #[test]

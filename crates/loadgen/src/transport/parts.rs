@@ -143,8 +143,8 @@ impl<T> Shared<T> {
 /// Combines the completions of two parts.
 fn joined(whole: &Completion, part: &Completion) -> Completion {
     let first_byte_ns = match (whole.first_byte_ns, part.first_byte_ns) {
-        (0, other) | (other, 0) => other,
-        (one, other) => one.min(other),
+        (0, second) | (second, 0) => second,
+        (first, second) => first.min(second),
     };
     Completion {
         outcome: if whole.outcome.is_ok() { part.outcome } else { whole.outcome },
@@ -160,7 +160,7 @@ fn joined(whole: &Completion, part: &Completion) -> Completion {
 /// Lets clients transfer the parts of one object, each one part at a time, until all are done, or
 /// until one has failed and those in flight have ended. They all belong to one task.
 async fn share<C, T>(
-    own: &mut C,
+    first: &mut C,
     others: &mut [C],
     count: u64,
     ends: &mut Vec<PartEnd>,
@@ -183,9 +183,9 @@ async fn share<C, T>(
     // No more clients than parts.
     let helpers = usize::try_from(count.saturating_sub(1)).unwrap_or(usize::MAX).min(others.len());
     if helpers == 0 {
-        lane(own).await;
+        lane(first).await;
     } else {
-        let clients = std::iter::once(own).chain(&mut others[..helpers]);
+        let clients = std::iter::once(first).chain(&mut others[..helpers]);
         all(clients
             .map(|client| Box::pin(lane(client)) as Pin<Box<dyn Future<Output = ()>>>)
             .collect())
@@ -270,9 +270,9 @@ mod tests {
             Reactor::new(Box::new(crate::reactor::Sleep), crate::clock::Clock::virtual_at(0));
         let inner = Rc::clone(&reactor);
         let job = async move {
-            let (mut own, mut others, mut ends) = (0, vec![0; clients - 1], Vec::new());
+            let (mut client, mut others, mut ends) = (0, vec![0; clients - 1], Vec::new());
             let whole =
-                share(&mut own, &mut others, turns.len() as u64, &mut ends, async |_, part| {
+                share(&mut client, &mut others, turns.len() as u64, &mut ends, async |_, part| {
                     let turns = turns[part as usize];
                     let sent_ns = inner.now_ns();
                     inner.sleep_until(sent_ns + turns.unsigned_abs() * 1000).await;

@@ -232,11 +232,11 @@ mod tests {
         for chance in 0..2000 {
             let object_bytes = 1 + mix64(chance) % 10_000;
             let (range_bytes, count) = (1 + chance % 3000, 1 + (chance % 5) as u32);
-            let found = ranges(mix64(chance ^ 7), object_bytes, range_bytes, count);
-            assert_eq!(found.len() as u64, u64::from(count).min(object_bytes));
-            assert!(found.iter().all(|(first, end)| first < end && *end <= object_bytes));
+            let chosen = ranges(mix64(chance ^ 7), object_bytes, range_bytes, count);
+            assert_eq!(chosen.len() as u64, u64::from(count).min(object_bytes));
+            assert!(chosen.iter().all(|(first, end)| first < end && *end <= object_bytes));
             if object_bytes > 100 {
-                assert!(found.windows(2).all(|pair| pair[0].1 < pair[1].0), "{found:?}");
+                assert!(chosen.windows(2).all(|pair| pair[0].1 < pair[1].0), "{chosen:?}");
             }
         }
     }

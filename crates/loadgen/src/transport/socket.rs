@@ -242,8 +242,8 @@ impl Stream {
         let most = most.min(input.len());
         let received = net::recv(&self.socket, &mut input[..most], RecvFlags::empty());
         let result = received.map(|(count, _)| count).map_err(io::Error::from);
-        let found = self.note_input(result, most)?;
-        let Input::Bytes(count) = found else { return Ok(found) };
+        let input_read = self.note_input(result, most)?;
+        let Input::Bytes(count) = input_read else { return Ok(input_read) };
         match &mut self.tls {
             None => take(&input[..count]),
             Some(tls) => {
@@ -252,7 +252,7 @@ impl Stream {
                 }
             }
         }
-        Ok(found)
+        Ok(input_read)
     }
 
     /// Returns whether the kernel can discard received data: not with TLS, which must decrypt it.
@@ -276,11 +276,11 @@ impl Stream {
             libc::recv(fd, std::ptr::null_mut(), most, libc::MSG_TRUNC)
         };
         let result = usize::try_from(count).map_err(|_| io::Error::last_os_error());
-        let found = self.note_input(result, most)?;
-        if let Input::Bytes(count) = found {
+        let input = self.note_input(result, most)?;
+        if let Input::Bytes(count) = input {
             take(count as u64);
         }
-        Ok(found)
+        Ok(input)
     }
 
     /// Records the result of a read, and whether more data may be available.
@@ -376,12 +376,12 @@ fn bind_to(socket: &Socket, source: IpAddr) -> io::Result<()> {
     // Delays the choice of a port until the connect. Otherwise, ports could not be shared between
     // targets and would run out.
     const BIND_ADDRESS_NO_PORT: libc::c_int = 24;
-    let one: libc::c_int = 1;
-    let length = size_of_val(&one) as libc::socklen_t;
+    let enabled: libc::c_int = 1;
+    let length = size_of_val(&enabled) as libc::socklen_t;
     // SAFETY: the option's value is an integer of this length. If the kernel does not know the
     // option, the port is chosen early.
     unsafe {
-        let value = std::ptr::from_ref(&one).cast();
+        let value = std::ptr::from_ref(&enabled).cast();
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, BIND_ADDRESS_NO_PORT, value, length);
     }
     socket.bind(&SocketAddr::new(source, 0).into())

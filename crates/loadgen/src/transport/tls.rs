@@ -59,8 +59,8 @@ pub(crate) fn client_config(settings: &Map<String, Value>) -> Result<Arc<ClientC
 fn roots(ca_file: Option<&str>) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     let Some(path) = ca_file else {
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
+        let native = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(native.certs);
         if roots.is_empty() {
             return Err(Error::target("trust HTTPS targets", "this host has no authorities")
                 .of(Kind::Certificates)
@@ -68,18 +68,18 @@ fn roots(ca_file: Option<&str>) -> Result<RootCertStore, Error> {
         }
         return Ok(roots);
     };
-    let what = || format!("read the authorities in \"{path}\"");
+    let action = || format!("read the authorities in \"{path}\"");
     let certificates: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let certificates = certificates
-        .map_err(|error| Error::target(what(), error.to_string()).of(Kind::Certificates))?;
+        .map_err(|error| Error::target(action(), error.to_string()).of(Kind::Certificates))?;
     if certificates.is_empty() {
-        return Err(Error::target(what(), "it holds no certificate").of(Kind::Certificates));
+        return Err(Error::target(action(), "it holds no certificate").of(Kind::Certificates));
     }
     for certificate in certificates {
         roots
             .add(certificate)
-            .map_err(|error| Error::target(what(), error.to_string()).of(Kind::Certificates))?;
+            .map_err(|error| Error::target(action(), error.to_string()).of(Kind::Certificates))?;
     }
     Ok(roots)
 }

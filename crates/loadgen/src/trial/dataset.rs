@@ -87,9 +87,9 @@ impl Trial {
         let Some(file) = &self.dataset.existing else { return Ok(None) };
         let list = ObjectList::open(Path::new(&file.path), Some(&file.sha256))?;
         if list.len() != self.dataset.objects {
-            let (found, planned) = (list.len(), self.dataset.objects);
+            let (listed, planned) = (list.len(), self.dataset.objects);
             return Err(Error::Trial(vec![format!(
-                "list of objects \"{}\": found {found} objects, the trial has {planned}",
+                "list of objects \"{}\": found {listed} objects, the trial has {planned}",
                 file.path
             )]));
         }

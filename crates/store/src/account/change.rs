@@ -188,11 +188,11 @@ impl Account {
     ) -> Result<Deleted, Refusal> {
         version_id.map(check_version_id).transpose()?;
         let covers = version_id.is_none() && bucket.versioning() != Versioning::Off;
-        let (kept, owned_key) = (bucket.clone(), key.to_owned());
+        let (owned_bucket, owned_key) = (bucket.clone(), key.to_owned());
         let version = version_id.map(str::to_owned);
         let removed = self.carry_out(move |account| match covers {
-            true => account.cover(&kept, &owned_key, check).map(Err),
-            false => account.remove(&kept, &owned_key, version.as_deref(), check).map(Ok),
+            true => account.cover(&owned_bucket, &owned_key, check).map(Err),
+            false => account.remove(&owned_bucket, &owned_key, version.as_deref(), check).map(Ok),
         });
         let removed = match removed.await? {
             Ok(removed) => removed,
@@ -241,8 +241,8 @@ impl Account {
         key: &str,
         id: u64,
     ) -> Result<Option<Arc<Object>>, Refusal> {
-        let found = bucket.index().exactly(key, id).cloned();
-        if let (Some(directory), Some(object)) = (&self.storage.directory, &found) {
+        let stored = bucket.index().exactly(key, id).cloned();
+        if let (Some(directory), Some(object)) = (&self.storage.directory, &stored) {
             directory.forget_object(bucket.id, object)?;
         }
         Ok(bucket.open_index()?.remove_exactly(key, id))

@@ -48,11 +48,11 @@ impl Drop for Folder {
 /// Starts an account on a directory; also returns the damage.
 pub(crate) fn open(root: &Path, is_synced: bool) -> (Arc<Account>, Vec<String>) {
     let directory = Directory::open(root, is_synced).unwrap();
-    let mut found = directory.load().unwrap();
-    let damage = std::mem::take(&mut found.damage);
+    let mut content = directory.load().unwrap();
+    let damage = std::mem::take(&mut content.damage);
     let storage = Storage::new(Budget::new(1 << 30), Some(directory));
     let account = Account::new(storage, None);
-    account.restore(found).unwrap();
+    account.restore(content).unwrap();
     (Arc::new(account), damage)
 }
 
@@ -309,9 +309,9 @@ impl Crash<'_> {
         images.insert(self.image(root, flushed, false));
         images.insert(self.image(root, all, true));
         let open = (0..self.steps.len()).rev().filter(|at| !self.is_flushed[*at]);
-        for one in open.take(OPEN_STEPS) {
-            images.insert(self.image(root, |at| at != one, false));
-            images.insert(self.image(root, |at| at == one || self.is_flushed[at], false));
+        for single in open.take(OPEN_STEPS) {
+            images.insert(self.image(root, |at| at != single, false));
+            images.insert(self.image(root, |at| at == single || self.is_flushed[at], false));
         }
         images
     }
@@ -366,14 +366,14 @@ fn try_every_point(name: &str, is_synced: bool) -> usize {
             for start in 0..2 {
                 let (account, damage) = open(&crashed.0, false);
                 assert!(damage.is_empty(), "step {end}, start {start}: {damage:?}");
-                let seen = runtime.block_on(observe(&account));
+                let observed = runtime.block_on(observe(&account));
                 let places: BTreeSet<_> =
-                    before.keys().chain(after.keys()).chain(seen.keys()).collect();
+                    before.keys().chain(after.keys()).chain(observed.keys()).collect();
                 for place in places {
-                    let found = seen.get(place);
+                    let actual = observed.get(place);
                     assert!(
-                        found == before.get(place) || found == after.get(place),
-                        "after step {end} ({:?}): {place} is {found:?}, not {:?} or {:?}",
+                        actual == before.get(place) || actual == after.get(place),
+                        "after step {end} ({:?}): {place} is {actual:?}, not {:?} or {:?}",
                         end.checked_sub(1).map(|at| &steps[at]),
                         before.get(place),
                         after.get(place),

@@ -172,12 +172,14 @@ impl<'s> Writer<'s> {
         let open = self.file.take();
         let offset = self.file_bytes;
         let written = blocking(move || {
-            let (file, kept) = match open {
+            let (file, extent_file) = match open {
                 Some(open) => open,
-                None => directory.create_bytes(id).map(|(file, kept)| (Arc::new(file), kept))?,
+                None => directory
+                    .create_bytes(id)
+                    .map(|(file, extent_file)| (Arc::new(file), extent_file))?,
             };
-            directory.write_bytes(&file, &kept, &page, offset)?;
-            Ok((file, kept))
+            directory.write_bytes(&file, &extent_file, &page, offset)?;
+            Ok((file, extent_file))
         });
         self.file = Some(written.await?);
         self.file_bytes += length;
@@ -187,10 +189,10 @@ impl<'s> Writer<'s> {
 
     async fn finish(mut self) -> Result<Body, Refusal> {
         self.end_page().await?;
-        if let (Some((file, kept)), Some(directory)) = (self.file, &self.storage.directory) {
+        if let (Some((file, extent_file)), Some(directory)) = (self.file, &self.storage.directory) {
             let directory = directory.clone();
-            let source = Source::File(kept.clone());
-            blocking(move || directory.finish_bytes(&file, &kept)).await?;
+            let source = Source::File(extent_file.clone());
+            blocking(move || directory.finish_bytes(&file, &extent_file)).await?;
             self.extents.push(Extent { source, offset: 0, length: self.file_bytes });
         }
         Ok(Body::new(self.extents))

@@ -149,11 +149,11 @@ async fn client(account: Arc<Account>, scene: Arc<Scene>, mut chance: Chance, co
         match chance.below(10) {
             0..=2 => {
                 let object = current();
-                let seen = match &object {
+                let value = match &object {
                     Some(object) => value_of(object).await,
                     None => None,
                 };
-                scene.note(key, Action::Read(seen), called, false);
+                scene.note(key, Action::Read(value), called, false);
             }
             3 | 4 => {
                 let write = scene.write();
@@ -315,11 +315,11 @@ fn play(seed: u64, root: &Folder) -> BTreeMap<&'static str, Vec<Call>> {
     let bucket = account.bucket("bucket").unwrap();
     for key in KEYS {
         let called = scene.now();
-        let seen = match account.object(&bucket, key, None) {
+        let value = match account.object(&bucket, key, None) {
             Ok(object) => runtime.block_on(value_of(&object)),
             Err(_) => None,
         };
-        scene.note(key, Action::Read(seen), called, false);
+        scene.note(key, Action::Read(value), called, false);
     }
     std::mem::take(&mut *scene.calls.lock().unwrap())
 }
@@ -357,7 +357,7 @@ fn long_histories_over_restarts_and_kills_are_linearizable() {
 fn numbers_of_ended_uploads_are_not_reused_after_a_restart() {
     let folder = Folder::new("numbers");
     let runtime = runtime();
-    let mut seen = std::collections::BTreeSet::new();
+    let mut ids = std::collections::BTreeSet::new();
     for store in 0..3 {
         let (account, _) = open(&folder.0, false);
         if store == 0 {
@@ -368,7 +368,7 @@ fn numbers_of_ended_uploads_are_not_reused_after_a_restart() {
             UploadFacts { key: "k".into(), started_us: 1, about: About::default(), rule: None };
         let upload = runtime.block_on(account.open_upload(&bucket, facts)).unwrap();
         runtime.block_on(account.abort_upload(&bucket, &upload)).unwrap();
-        assert!(seen.insert(upload.id.clone()), "{} was another's", upload.id);
+        assert!(ids.insert(upload.id.clone()), "{} was another's", upload.id);
     }
 }
 

@@ -143,8 +143,8 @@ impl Reading<'_> {
 
     /// Reports a file that no store has created.
     fn stray(&mut self, path: &Path) {
-        let what = "no store put it there, and it is left alone";
-        self.found.damage.push(format!("{}: {what}", path.display()));
+        let problem = "no store put it there, and it is left alone";
+        self.found.damage.push(format!("{}: {problem}", path.display()));
     }
 
     /// Moves aside a file where the store needs a directory.
@@ -152,8 +152,8 @@ impl Reading<'_> {
         let aside =
             self.directory.disk.move_aside(path).map_err(|error| unreadable(path, &error))?;
         let (path, aside) = (path.display(), aside.display());
-        let what = "no store put it there, and it was moved to";
-        self.found.damage.push(format!("{path}: {what} {aside}"));
+        let problem = "no store put it there, and it was moved to";
+        self.found.damage.push(format!("{path}: {problem} {aside}"));
         Ok(())
     }
 

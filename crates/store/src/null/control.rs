@@ -92,7 +92,9 @@ impl Memory {
                 written(request)
             }
             "GET" | "HEAD" => match self.find(&place) {
-                Some(found) => Answer::with_body("200 OK", "application/octet-stream", found.body),
+                Some(stored) => {
+                    Answer::with_body("200 OK", "application/octet-stream", stored.body)
+                }
                 None => missing("NoSuchKey"),
             },
             "DELETE" => match (self.forget(&place), request.is_swift()) {
@@ -149,15 +151,15 @@ impl Memory {
             _ => match self.find(&place) {
                 None if is_setting => missing("NoSuchTagSet"),
                 None => missing("NoSuchBucket"),
-                Some(found) if is_setting => {
-                    Answer::with_body("200 OK", "application/xml", found.body)
+                Some(stored) if is_setting => {
+                    Answer::with_body("200 OK", "application/xml", stored.body)
                 }
-                Some(found) => self.show_bucket(request, bucket, found),
+                Some(stored) => self.show_bucket(request, bucket, stored),
             },
         }
     }
 
-    fn show_bucket(&self, request: &Request<'_>, bucket: &str, found: Remembered) -> Answer {
+    fn show_bucket(&self, request: &Request<'_>, bucket: &str, stored: Remembered) -> Answer {
         let mut answer = match (request.method, request.is_swift()) {
             ("HEAD", true) => Answer::new("204 No Content"),
             ("HEAD", false) => Answer::new("200 OK"),
@@ -169,7 +171,7 @@ impl Memory {
                 .header("X-Container-Object-Count", "0")
                 .header("X-Container-Bytes-Used", "0");
         }
-        answer.headers.extend(found.metadata);
+        answer.headers.extend(stored.metadata);
         answer
     }
 
@@ -199,10 +201,10 @@ impl Memory {
         self.table.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned()
     }
 
-    fn keep(&self, place: String, what: Remembered) {
+    fn keep(&self, place: String, entry: Remembered) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if table.len() < ENTRIES_MAX {
-            table.insert(place, what);
+            table.insert(place, entry);
         }
     }
 

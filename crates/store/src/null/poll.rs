@@ -56,8 +56,8 @@ impl Poll {
         let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS_MAX];
         self.ready.clear();
         match epoll::wait(&self.watches.0, &mut events[..], None) {
-            Ok((found, _)) => {
-                self.ready.extend(found.iter().map(|event| event.data.u64() as usize));
+            Ok((events_there, _)) => {
+                self.ready.extend(events_there.iter().map(|event| event.data.u64() as usize));
             }
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

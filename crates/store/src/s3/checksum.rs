@@ -69,7 +69,7 @@ impl Promise {
     }
 
     /// Refuses a body that does not match the client's digests.
-    pub(super) fn check(self, md5: &[u8; 16], found: &Checksums) -> S3Result<()> {
+    pub(super) fn check(self, md5: &[u8; 16], computed: &Checksums) -> S3Result<()> {
         if let Some(promised) = self.md5 {
             let promised = decode_base64(&promised).filter(|bytes| bytes.len() == 16);
             let promised = promised.ok_or_else(|| s3_error!(InvalidDigest))?;
@@ -82,7 +82,7 @@ impl Promise {
             let header = format!("x-amz-checksum-{}", algorithm.name());
             let trailed = || trailer.as_ref()?.get(&header)?.to_str().ok();
             let Some(promised) = self.checksums.of(algorithm).or_else(trailed) else { continue };
-            if found.of(algorithm) != Some(promised) {
+            if computed.of(algorithm) != Some(promised) {
                 return Err(s3_error!(BadDigest, "the {header} does not match the body"));
             }
         }
@@ -189,11 +189,11 @@ pub(super) async fn of_parts(
     });
     let Some(rule) = rule.or(implied) else { return Ok(None) };
     let missing = || s3_error!(InvalidRequest, "a part has no {} checksum", rule.algorithm.name());
-    let found = match rule.is_composite {
+    let computed = match rule.is_composite {
         true => composite(rule, parts).ok_or_else(missing)?,
         false => of_body(rule.algorithm, body).await?,
     };
-    let value = found.of(rule.algorithm).unwrap_or_default();
+    let value = computed.of(rule.algorithm).unwrap_or_default();
     let bare = value.split('-').next();
     if let Some(promised) = promised.of(rule.algorithm)
         && promised != value
@@ -202,7 +202,7 @@ pub(super) async fn of_parts(
     {
         return Err(s3_error!(BadDigest, "the checksum announced is not that of the parts joined"));
     }
-    Ok(Some((rule, found)))
+    Ok(Some((rule, computed)))
 }
 
 /// Returns the checksum of the parts' checksums, with their number.
@@ -211,8 +211,8 @@ fn composite(rule: ChecksumRule, parts: &[Checksums]) -> Option<Checksums> {
     for part in parts {
         hasher.update(&decode_base64(part.of(rule.algorithm)?)?);
     }
-    let found = Checksums::from(hasher.finalize());
-    let value = format!("{}-{}", found.of(rule.algorithm)?, parts.len());
+    let computed = Checksums::from(hasher.finalize());
+    let value = format!("{}-{}", computed.of(rule.algorithm)?, parts.len());
     Some(Checksums::one(rule, value))
 }
 
@@ -258,9 +258,9 @@ mod tests {
     fn a_composite_is_the_checksum_of_the_parts_checksums_with_their_number() {
         let rule = ChecksumRule { algorithm: Algorithm::Crc32, is_composite: true };
         let part = |bytes: [u8; 4]| Checksums::one(rule, encode_base64(&bytes));
-        let found = composite(rule, &[part([1, 2, 3, 4]), part([5, 6, 7, 8])]).unwrap();
+        let computed = composite(rule, &[part([1, 2, 3, 4]), part([5, 6, 7, 8])]).unwrap();
         // The CRC-32 of the bytes 1 to 8.
-        assert_eq!(found.of(Algorithm::Crc32), Some("P8qIxQ==-2"));
+        assert_eq!(computed.of(Algorithm::Crc32), Some("P8qIxQ==-2"));
         assert!(composite(rule, &[Checksums::default()]).is_none());
     }
 }

@@ -15,8 +15,8 @@ use crate::stored::object::Object;
 
 /// Refuses a delete whose `If-Match` does not hold; an object that does not exist satisfies every
 /// condition.
-fn check(wanted: Option<&EtagRule>, found: Option<&Object>) -> Result<(), Refusal> {
-    match (wanted, found) {
+fn check(wanted: Option<&EtagRule>, current: Option<&Object>) -> Result<(), Refusal> {
+    match (wanted, current) {
         (Some(rule), Some(object)) if !rule.matches(&object.etag) => {
             Err(Refusal::PreconditionFailed)
         }
@@ -41,14 +41,14 @@ fn checked(
 ) -> impl FnOnce(Option<&Object>) -> Result<(), Refusal> + Send + use<> {
     let (account, bucket, key) = (front.account.clone(), bucket.clone(), wanted.key.to_owned());
     let Wanted { names_version, etag, bypasses_governance, .. } = wanted;
-    move |found| {
+    move |current| {
         let is_kept = |version: &Object| {
             lock::forbids_delete(&account, &bucket, &key, version, bypasses_governance)
         };
-        if names_version && found.is_some_and(is_kept) {
+        if names_version && current.is_some_and(is_kept) {
             return Err(Refusal::Locked);
         }
-        account.unless_lied(&bucket, &key, found, &|object| check(etag.as_ref(), object))
+        account.unless_lied(&bucket, &key, current, &|object| check(etag.as_ref(), object))
     }
 }
 

@@ -61,8 +61,8 @@ pub(super) fn find(
     upload_id: &str,
 ) -> S3Result<(Arc<Bucket>, Arc<Upload>)> {
     let bucket = front.account.bucket(bucket)?;
-    let found = bucket.uploads().get(&place(key, upload_id)).cloned();
-    Ok((bucket, found.ok_or(Refusal::NoSuchUpload)?))
+    let upload = bucket.uploads().get(&place(key, upload_id)).cloned();
+    Ok((bucket, upload.ok_or(Refusal::NoSuchUpload)?))
 }
 
 fn check_number(number: i32) -> S3Result<()> {
@@ -163,8 +163,8 @@ pub(super) async fn complete(
     let kind = input.checksum_type.as_ref();
     let sums = &joined.part_checksums;
     let rule = upload.facts.rule;
-    let found = checksum::of_parts(rule, &promised, kind, &joined.body, sums).await?;
-    let (checksums, part_checksums) = match found {
+    let computed = checksum::of_parts(rule, &promised, kind, &joined.body, sums).await?;
+    let (checksums, part_checksums) = match computed {
         None => (None, Vec::new()),
         Some((rule, whole)) => {
             let of_part = |part: &Checksums| part.of(rule.algorithm).map(str::to_owned);

@@ -54,8 +54,8 @@ impl S3Route for Unranged {
 /// Returns a URL without the signature in its query.
 fn unsigned(uri: &Uri) -> S3Result<Uri> {
     let query = uri.query().unwrap_or_default().split('&');
-    let kept: Vec<_> = query.filter(|part| !part.starts_with("X-Amz-")).collect();
-    let text = format!("{}?{}", uri.path(), kept.join("&"));
+    let parts: Vec<_> = query.filter(|part| !part.starts_with("X-Amz-")).collect();
+    let text = format!("{}?{}", uri.path(), parts.join("&"));
     let path: PathAndQuery = text.parse().map_err(|_| s3_error!(InvalidURI))?;
     Ok(path.into())
 }

@@ -219,12 +219,13 @@ impl BodyStream {
                     let bytes = page.slice(from..to);
                     return Poll::Ready(Some(Ok(self.advance(bytes))));
                 }
-                Source::File(kept) => {
-                    let kept = kept.clone();
+                Source::File(extent_file) => {
+                    let extent_file = extent_file.clone();
                     let open = self.file.clone();
                     let offset = extent.offset + self.inside;
                     let length = (extent.length - self.inside).min(PAGE_BYTES as u64) as usize;
-                    let file = match open.map_or_else(|| File::open(kept.path()).map(Arc::new), Ok)
+                    let file = match open
+                        .map_or_else(|| File::open(extent_file.path()).map(Arc::new), Ok)
                     {
                         Ok(file) => file,
                         Err(error) => return Poll::Ready(Some(Err(error))),
@@ -342,8 +343,8 @@ mod tests {
     #[test]
     fn an_unreferenced_file_stays_until_its_last_reader_has_finished() {
         let body = file("bytes", "doomed");
-        let Source::File(kept) = &body.extents()[0].source else { unreachable!() };
-        let path = kept.path();
+        let Source::File(extent_file) = &body.extents()[0].source else { unreachable!() };
+        let path = extent_file.path();
         // Of two objects that share it, each releases only its own share.
         body.keep();
         body.keep();

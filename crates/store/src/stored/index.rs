@@ -159,10 +159,10 @@ impl Index {
     pub(crate) fn remove(&mut self, key: &str, version_id: Option<&str>) -> Option<Arc<Object>> {
         let wanted = version_id.unwrap_or("null");
         let versions = self.slots.get(key)?.versions();
-        let found = versions.iter().position(|object| object.version_id() == wanted)?;
+        let place = versions.iter().position(|object| object.version_id() == wanted)?;
         let mut versions = self.take(key);
         let before = versions.last().cloned();
-        let removed = versions.remove(found);
+        let removed = versions.remove(place);
         self.put_back(key, before, versions);
         Some(removed)
     }
@@ -177,7 +177,7 @@ impl Index {
     pub(crate) fn replace(&mut self, key: &str, object: Arc<Object>) -> bool {
         let Some(slot) = self.slots.get_mut(key) else { return false };
         let versions = match slot {
-            Slot::One(one) => std::slice::from_mut(one),
+            Slot::One(only) => std::slice::from_mut(only),
             Slot::Many(many) => many,
         };
         match versions.iter_mut().find(|version| version.id == object.id) {

@@ -99,8 +99,8 @@ fn group_of<'k>(name: &'k str, query: Query<'_>) -> Option<&'k str> {
     if query.delimiter.is_empty() {
         return None;
     }
-    let found = name[query.prefix.len()..].find(query.delimiter)?;
-    Some(&name[..query.prefix.len() + found + query.delimiter.len()])
+    let end = name[query.prefix.len()..].find(query.delimiter)?;
+    Some(&name[..query.prefix.len() + end + query.delimiter.len()])
 }
 
 /// Returns whether the range can contain anything; otherwise `BTreeMap::range` panics.
@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn names_are_in_order_without_rejected_ones() {
-        let (found, truncated) = names(all());
+        let (listed, truncated) = names(all());
         let expected = ["a", "b/", "b/1", "b/2", "d/x/1", "d/x/2", "d/y", "é", "\u{10ffff}z"];
-        assert_eq!(found, expected);
+        assert_eq!(listed, expected);
         assert!(!truncated);
     }
 

@@ -158,13 +158,13 @@ impl Algorithm {
 }
 
 impl From<Checksum> for Checksums {
-    fn from(found: Checksum) -> Checksums {
+    fn from(checksum: Checksum) -> Checksums {
         Checksums {
-            crc32: found.checksum_crc32,
-            crc32c: found.checksum_crc32c,
-            crc64nvme: found.checksum_crc64nvme,
-            sha1: found.checksum_sha1,
-            sha256: found.checksum_sha256,
+            crc32: checksum.checksum_crc32,
+            crc32c: checksum.checksum_crc32c,
+            crc64nvme: checksum.checksum_crc64nvme,
+            sha1: checksum.checksum_sha1,
+            sha256: checksum.checksum_sha256,
             is_composite: false,
         }
     }
@@ -183,16 +183,16 @@ impl Checksums {
 
     /// Returns checksums with a single value.
     pub(crate) fn one(rule: ChecksumRule, value: String) -> Checksums {
-        let mut one = Checksums { is_composite: rule.is_composite, ..Checksums::default() };
+        let mut checksums = Checksums { is_composite: rule.is_composite, ..Checksums::default() };
         let slot = match rule.algorithm {
-            Algorithm::Crc32 => &mut one.crc32,
-            Algorithm::Crc32c => &mut one.crc32c,
-            Algorithm::Crc64nvme => &mut one.crc64nvme,
-            Algorithm::Sha1 => &mut one.sha1,
-            Algorithm::Sha256 => &mut one.sha256,
+            Algorithm::Crc32 => &mut checksums.crc32,
+            Algorithm::Crc32c => &mut checksums.crc32c,
+            Algorithm::Crc64nvme => &mut checksums.crc64nvme,
+            Algorithm::Sha1 => &mut checksums.sha1,
+            Algorithm::Sha256 => &mut checksums.sha256,
         };
         *slot = Some(value);
-        one
+        checksums
     }
 
     /// Returns this, boxed, or `None` when no checksum is set.

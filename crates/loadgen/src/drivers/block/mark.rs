@@ -62,9 +62,9 @@ pub(super) struct Owner {
 
 /// Reads both ends of a file or device with this length and identity.
 pub(super) fn read(file: BorrowedFd<'_>, bytes: u64, on: Option<&str>) -> io::Result<Ends> {
-    let mut found = Buffer::new(MARK_BYTES as usize);
-    let length = disk::read_full_at(file, &mut found, 0)?;
-    let head = &found[..length];
+    let mut buffer = Buffer::new(MARK_BYTES as usize);
+    let length = disk::read_full_at(file, &mut buffer, 0)?;
+    let head = &buffer[..length];
     if head.starts_with(OLD) {
         return Ok(Ends::Old);
     }
@@ -80,8 +80,8 @@ pub(super) fn read(file: BorrowedFd<'_>, bytes: u64, on: Option<&str>) -> io::Re
     }
     let mut is_tail_blank = bytes < 2 * MARK_BYTES;
     if let Some(at) = bytes.checked_sub(MARK_BYTES).filter(|at| *at >= MARK_BYTES) {
-        let length = disk::read_full_at(file, &mut found, at)?;
-        let tail = &found[..length];
+        let length = disk::read_full_at(file, &mut buffer, at)?;
+        let tail = &buffer[..length];
         is_tail_blank = tail.iter().all(|byte| *byte == 0);
         is_whole &= owner.as_ref().is_some_and(|owner| *tail == *text(owner, bytes, at));
     } else {
@@ -105,22 +105,22 @@ pub(super) fn read(file: BorrowedFd<'_>, bytes: u64, on: Option<&str>) -> io::Re
 /// or our own mark were added. Extending it and marking it are two steps, and a kill may come
 /// between them.
 fn is_growing(file: BorrowedFd<'_>, owner: &Owner, bytes: u64) -> io::Result<bool> {
-    let mut found = Buffer::new(MARK_BYTES as usize);
-    if disk::read_full_at(file, &mut found, 0)? < found.len() {
+    let mut buffer = Buffer::new(MARK_BYTES as usize);
+    if disk::read_full_at(file, &mut buffer, 0)? < buffer.len() {
         return Ok(false);
     }
     // The start is written last, from its first sector on.
-    let last = line_of(&found[MARK_BYTES as usize - SECTOR_BYTES..]);
+    let last = line_of(&buffer[MARK_BYTES as usize - SECTOR_BYTES..]);
     let Some(former) = last.map(|line| line.bytes) else { return Ok(false) };
     let Some(former_end) = former.checked_sub(MARK_BYTES).filter(|end| *end >= MARK_BYTES) else {
         return Ok(false);
     };
     let new_end = bytes.saturating_sub(MARK_BYTES);
-    if former > new_end || !is_made_of(&found, [&text(owner, former, 0), &text(owner, bytes, 0)]) {
+    if former > new_end || !is_made_of(&buffer, [&text(owner, former, 0), &text(owner, bytes, 0)]) {
         return Ok(false);
     }
-    disk::read_full_at(file, &mut found, former_end)?;
-    if *found != *text(owner, former, former_end) {
+    disk::read_full_at(file, &mut buffer, former_end)?;
+    if *buffer != *text(owner, former, former_end) {
         return Ok(false);
     }
     let mark = text(owner, bytes, new_end);
@@ -128,12 +128,12 @@ fn is_growing(file: BorrowedFd<'_>, owner: &Owner, bytes: u64) -> io::Result<boo
     while let Some(data) = disk::next_data(file, at)?.filter(|data| *data < bytes) {
         // Direct I/O requires aligned offsets.
         at = data - data % disk::ALIGNMENT as u64;
-        let length = disk::read_full_at(file, &mut found, at)?;
+        let length = disk::read_full_at(file, &mut buffer, at)?;
         let is_ours = |(at, byte): (u64, &u8)| {
             let of_mark = at.checked_sub(new_end).and_then(|skip| mark.get(skip as usize));
             *byte == 0 || at < former || of_mark == Some(byte)
         };
-        if length == 0 || !(at..).zip(&found[..length]).all(is_ours) {
+        if length == 0 || !(at..).zip(&buffer[..length]).all(is_ours) {
             return Ok(false);
         }
         at += length as u64;

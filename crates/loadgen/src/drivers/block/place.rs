@@ -99,11 +99,11 @@ impl Place {
     /// Returns whether the path exists, and refuses anything but a file or a device.
     fn look(&mut self) -> Result<bool, Error> {
         let is_link = match std::fs::symlink_metadata(&self.path) {
-            Ok(found) => found.file_type().is_symlink(),
+            Ok(metadata) => metadata.file_type().is_symlink(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(self.refused("look at", &error)),
         };
-        let kind = std::fs::metadata(&self.path).map(|found| found.file_type());
+        let kind = std::fs::metadata(&self.path).map(|metadata| metadata.file_type());
         self.is_device = kind.as_ref().is_ok_and(FileTypeExt::is_block_device);
         if is_link && !self.is_device {
             // Links of udev lead to devices. A link to a file may lead to another's file tomorrow.
@@ -236,15 +236,15 @@ impl Place {
             let used = Refusal::new(LeftKind::OtherObjects, holder, hint).of(Kind::InUse);
             return Ok(Err(used));
         }
-        let found = file.metadata().map_err(|error| self.refused("look at", &error))?;
-        if !self.is_device && found.nlink() != 1 {
+        let metadata = file.metadata().map_err(|error| self.refused("look at", &error))?;
+        if !self.is_device && metadata.nlink() != 1 {
             return refuse(
                 LeftKind::Foreign,
-                format!("it has {} names, and may be somebody's under another", found.nlink()),
+                format!("it has {} names, and may be somebody's under another", metadata.nlink()),
                 OTHER_PATH,
             );
         }
-        if let Some(signature) = uses::signature(&self.same_file(&found)?) {
+        if let Some(signature) = uses::signature(&self.same_file(&metadata)?) {
             return refuse(
                 LeftKind::OtherObjects,
                 format!("it holds {signature}"),
@@ -259,7 +259,7 @@ impl Place {
             _ => None,
         };
         if marked.is_some_and(|run| self.runs.contains(run)) {
-            if self.is_device || self.is_mine(&found) {
+            if self.is_device || self.is_mine(&metadata) {
                 return Ok(Ok(BucketState::Ours));
             }
             let why = "it carries our mark, but is another user's file";
@@ -284,19 +284,19 @@ impl Place {
     }
 
     /// Returns whether this user created a file, rather than another who gave it our mark.
-    fn is_mine(&self, found: &std::fs::Metadata) -> bool {
+    fn is_mine(&self, metadata: &std::fs::Metadata) -> bool {
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))
-            .is_ok_and(|parent| disk::is_of_our_user(parent.as_fd(), &self.run, found.uid()))
+            .is_ok_and(|parent| disk::is_of_our_user(parent.as_fd(), &self.run, metadata.uid()))
     }
 
     /// Opens the same file without direct I/O, because libblkid cannot read with it.
     fn same_file(&self, opened: &std::fs::Metadata) -> Result<File, Error> {
         let same = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path);
         let same = same.map_err(|error| self.refused("look at", &error))?;
-        let found = same.metadata().map_err(|error| self.refused("look at", &error))?;
+        let metadata = same.metadata().map_err(|error| self.refused("look at", &error))?;
         let of = |file: &std::fs::Metadata| (file.dev(), file.ino(), file.rdev());
-        if of(&found) == of(opened) {
+        if of(&metadata) == of(opened) {
             return Ok(same);
         }
         Err(Error::target(self.what("look at"), "it was replaced meanwhile"))
@@ -340,7 +340,7 @@ impl Place {
     /// rbd-fuse sets no handle when it creates an image, so writes would go to the image in its
     /// first slot, which may be a foreign one.
     fn create(&self, path: &Path, flags: libc::c_int) -> Result<File, Error> {
-        let of = |file: &File| file.metadata().map(|found| (found.dev(), found.ino()));
+        let of = |file: &File| file.metadata().map(|metadata| (metadata.dev(), metadata.ino()));
         let made = self.open_at(path, true, flags | libc::O_EXCL)?;
         let file = self.open_at(path, true, flags)?;
         let is_same = of(&made).and_then(|made| Ok(made == of(&file)?));

@@ -27,8 +27,8 @@ impl Refusal {
     }
 
     /// Creates the error for a refused target.
-    pub(super) fn into_error(self, what: String) -> Error {
-        Error::target(what, self.why).of(self.kind).with_hint(self.hint)
+    pub(super) fn into_error(self, action: String) -> Error {
+        Error::target(action, self.why).of(self.kind).with_hint(self.hint)
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn signature(file: &File) -> Option<String> {
         (library.set_superblocks_flags)(probe, SUPERBLOCKS_TYPE | SUPERBLOCKS_BAD_SUM);
         (library.enable_partitions)(probe, 1);
         (library.set_partitions_flags)(probe, PARTITIONS_FORCE_GPT);
-        let found = match (library.do_safeprobe)(probe) {
+        let signature_name = match (library.do_safeprobe)(probe) {
             NOTHING => None,
             SEVERAL => Some("several signatures".into()),
             0 => Some(
@@ -103,7 +103,7 @@ pub(super) fn signature(file: &File) -> Option<String> {
             _ => Some("something that libblkid cannot read".into()),
         };
         (library.free_probe)(probe);
-        found
+        signature_name
     }
 }
 
@@ -146,8 +146,8 @@ fn loop_device(device: u64, number: u64) -> Option<String> {
     let entries = std::fs::read_dir("/sys/block").ok()?.flatten();
     entries.map(|entry| entry.path()).find_map(|path| {
         let backing = std::fs::read_to_string(path.join("loop/backing_file")).ok()?;
-        let found = std::fs::metadata(backing.trim_end_matches('\n')).ok()?;
-        let is_it = found.dev() == device && found.ino() == number;
+        let metadata = std::fs::metadata(backing.trim_end_matches('\n')).ok()?;
+        let is_it = metadata.dev() == device && metadata.ino() == number;
         let name = path.file_name()?.to_string_lossy().into_owned();
         is_it.then(|| format!("{name} shows it as a device"))
     })
@@ -156,8 +156,8 @@ fn loop_device(device: u64, number: u64) -> Option<String> {
 /// Returns whether a device can discard but not release space so that it reads as zeroes, as those
 /// of nbd. Read from sysfs, because a trial discard would need unused space on the device.
 pub(super) fn only_discards(device: &File) -> bool {
-    let Ok(found) = device.metadata() else { return false };
-    let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
+    let Ok(metadata) = device.metadata() else { return false };
+    let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
     let can = |limit: &str| -> Option<bool> {
         let known = format!("/sys/dev/block/{major}:{minor}");
         // A partition has the queue of its disk.

@@ -22,8 +22,8 @@ impl OpenFiles {
     pub(super) const MOST: usize = 16;
 
     fn find(&self, index: u64) -> Option<Rc<OwnedFd>> {
-        let (found, file) = self.places.get(place_of(index))?.as_ref()?;
-        (*found == index).then(|| Rc::clone(file))
+        let (open_index, file) = self.places.get(place_of(index))?.as_ref()?;
+        (*open_index == index).then(|| Rc::clone(file))
     }
 
     fn keep(&mut self, index: u64, file: Rc<OwnedFd>) {
@@ -67,8 +67,8 @@ impl FileClient {
             self.note(request, &format!("{read} of {bytes} bytes came at {offset}"));
         } else if request.is_verified {
             completion.verified_bytes = read as u64;
-            let found = &self.buffer[..read];
-            if let Err(evidence) = check_blocks(&self.tree.payload, &object, offset, found) {
+            let block = &self.buffer[..read];
+            if let Err(evidence) = check_blocks(&self.tree.payload, &object, offset, block) {
                 completion.outcome = Outcome::of_verdict(evidence.verdict());
                 self.note(request, &evidence.to_string());
             }

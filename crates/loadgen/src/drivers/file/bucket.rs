@@ -54,9 +54,9 @@ pub(super) enum Standing {
 impl Bucket {
     /// Refuses a file that a request must not change: one of another user, one with several names,
     /// or anything but a regular file.
-    pub(super) fn check(&self, found: &Stat) -> io::Result<()> {
-        let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-        if is_file && found.st_nlink == 1 && (!self.is_guarded || found.st_uid == self.owner) {
+    pub(super) fn check(&self, stat: &Stat) -> io::Result<()> {
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if is_file && stat.st_nlink == 1 && (!self.is_guarded || stat.st_uid == self.owner) {
             return Ok(());
         }
         let why = "it is no file of this run's: a link, another user's, or one with a second name";
@@ -69,7 +69,7 @@ impl Bucket {
             return Ok(());
         }
         match look(self.keys.as_fd(), name) {
-            Ok(found) => self.check(&found),
+            Ok(stat) => self.check(&stat),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
@@ -184,14 +184,14 @@ impl FileTree {
     }
 
     pub(super) fn standing(&self, bucket: &str, directory: BorrowedFd<'_>) -> io::Result<Standing> {
-        let found = fstat(directory)?;
+        let stat = fstat(directory)?;
         match look(directory, MARK) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Standing::Foreign),
             looked => looked?,
         };
         match self.mark_in(directory, MARK)? {
             Some((mark, _)) if !self.takes(&mark, bucket) => Ok(Standing::Another(mark)),
-            Some((_, owner)) if self.is_safe(&found) => Ok(Standing::Ours { owner }),
+            Some((_, owner)) if self.is_safe(&stat) => Ok(Standing::Ours { owner }),
             _ => Ok(Standing::Unsafe),
         }
     }
@@ -204,44 +204,44 @@ impl FileTree {
     ) -> io::Result<Option<(Mark, u32)>> {
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let Ok(file) = disk::open_at(directory, name, flags) else { return Ok(None) };
-        let found = fstat(&file)?;
-        let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-        if !is_file || found.st_nlink != 1 || !self.is_safe(&found) {
+        let stat = fstat(&file)?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_file || stat.st_nlink != 1 || !self.is_safe(&stat) {
             return Ok(None);
         }
         let mut text = [0; MARK_BYTES_MAX];
         let bytes = disk::read_full_at(file.as_fd(), &mut text, 0)?;
         let mark = std::str::from_utf8(&text[..bytes]).ok().and_then(Mark::parse);
-        Ok(mark.map(|mark| (mark, found.st_uid)))
+        Ok(mark.map(|mark| (mark, stat.st_uid)))
     }
 
     /// Returns whether only this user can have written to a file or directory. A server may map
     /// users, and a file system may not support modes, so it is compared with a directory that we
     /// create ourselves.
-    pub(super) fn is_safe(&self, found: &Stat) -> bool {
+    pub(super) fn is_safe(&self, stat: &Stat) -> bool {
         const OTHERS: u32 = 0o022;
-        if found.st_uid == disk::user() && found.st_mode & OTHERS == 0 {
+        if stat.st_uid == disk::user() && stat.st_mode & OTHERS == 0 {
             return true;
         }
         let made = self.made.get_or_init(|| disk::made_in(self.directory.as_fd(), &self.run).ok());
         made.is_some_and(|made| {
-            found.st_uid == made.st_uid && found.st_mode & OTHERS & !made.st_mode == 0
+            stat.st_uid == made.st_uid && stat.st_mode & OTHERS & !made.st_mode == 0
         })
     }
 
     /// Makes sure that a bucket exists and may be written to.
     pub(super) fn ready(&self, bucket: &str, allow_foreign: bool) -> Result<BucketState, Error> {
         let failed = |verb, error| self.refused(verb, bucket, &error);
-        let mut found = self.find(bucket, allow_foreign)?;
-        if found == Found::Absent {
+        let mut state = self.find(bucket, allow_foreign)?;
+        if state == Found::Absent {
             let made = self.make(bucket);
             let is_refusal = made.is_err() && self.has_nothing_of(bucket);
             if made.map_err(|error| failed("make", error).refused_if(is_refusal))? {
                 return Ok(BucketState::Created);
             }
-            found = self.find(bucket, allow_foreign)?;
+            state = self.find(bucket, allow_foreign)?;
         }
-        match found {
+        match state {
             Found::Ours => Ok(BucketState::Ours),
             Found::Foreign => Ok(BucketState::Foreign),
             Found::Bare => {
@@ -380,7 +380,7 @@ impl FileTree {
     /// and it is empty.
     pub(super) fn is_bare(&self, bucket: &str, directory: &OwnedFd) -> bool {
         self.ownership.adopt.iter().any(|name| name == bucket)
-            && fstat(directory).is_ok_and(|found| self.is_safe(&found))
+            && fstat(directory).is_ok_and(|stat| self.is_safe(&stat))
             && names_in(directory.as_fd()).is_ok_and(|names| names.is_empty())
     }
 

@@ -115,9 +115,9 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/drivers");
         let directory = std::fs::File::open(path).expect("the sources are there");
         let mut buffer = [0; 256];
-        let mut found = Vec::new();
+        let mut names = Vec::new();
         for_each_name(directory.as_fd(), &mut buffer, |name| {
-            found.push(String::from_utf8(name.to_vec()).expect("our names are text"));
+            names.push(String::from_utf8(name.to_vec()).expect("our names are text"));
             true
         })
         .expect("it can be listed");
@@ -125,8 +125,8 @@ mod tests {
             .expect("it can be listed")
             .map(|entry| entry.expect("readable").file_name().into_string().expect("text"))
             .collect();
-        found.sort();
+        names.sort();
         expected.sort();
-        assert_eq!(found, expected);
+        assert_eq!(names, expected);
     }
 }

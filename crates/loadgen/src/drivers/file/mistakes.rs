@@ -7,14 +7,14 @@ use crate::transport::disk::{self, BLOCK_BYTES_MAX};
 use crate::trial::Trial;
 
 pub(super) fn chunk_mistake(trial: &Trial) -> Option<String> {
-    let found = trial.target.settings.get("chunk_bytes").filter(|value| !value.is_null())?;
+    let chunk = trial.target.settings.get("chunk_bytes").filter(|value| !value.is_null())?;
     let allowed = disk::ALIGNMENT as u64..=BLOCK_BYTES_MAX;
-    let is_right = found
+    let is_right = chunk
         .as_u64()
         .is_some_and(|bytes| allowed.contains(&bytes) && bytes % disk::ALIGNMENT as u64 == 0);
     (!is_right).then(|| {
         format!(
-            "target.settings.chunk_bytes: found {found}, allowed: multiples of 4096, to 256 MiB"
+            "target.settings.chunk_bytes: found {chunk}, allowed: multiples of 4096, to 256 MiB"
         )
     })
 }

@@ -87,11 +87,11 @@ impl FileClient {
         completion.ended_ns = self.reactor.now_ns();
         let skipped = usize::try_from(first - start).expect("below a sector").min(bytes);
         let wanted = usize::try_from(end - first).expect("a range");
-        let found = &self.buffer[skipped..bytes.min(skipped + wanted)];
-        completion.bytes = found.len() as u64;
+        let range = &self.buffer[skipped..bytes.min(skipped + wanted)];
+        completion.bytes = range.len() as u64;
         if request.is_verified && !self.tree.dataset.is_listed() {
             let mut verifier = Verifier::for_range(&self.tree.payload, &object, first..end);
-            verifier.update(found);
+            verifier.update(range);
             self.conclude(request, verifier, completion);
         } else {
             completion.outcome = length_outcome(completion.bytes, end - first);
@@ -104,18 +104,18 @@ impl FileClient {
     fn compare_length(
         &mut self,
         request: &Request,
-        found: u64,
+        length: u64,
         expected: u64,
         completion: &mut Completion,
     ) {
         let is_listed = self.tree.dataset.is_listed();
-        completion.outcome = match length_outcome(found, expected) {
+        completion.outcome = match length_outcome(length, expected) {
             outcome if outcome.is_ok() || !is_listed => outcome,
             _ if expected == UNKNOWN_BYTES => Outcome::OK,
             _ => Outcome::CHANGED,
         };
         if !completion.outcome.is_ok() {
-            self.note(request, &format!("it has {found} bytes instead of {expected}"));
+            self.note(request, &format!("it has {length} bytes instead of {expected}"));
         }
     }
 
@@ -132,8 +132,8 @@ impl FileClient {
         completion: &mut Completion,
     ) -> io::Result<()> {
         let object = self.at_object(request.object());
-        let found = look(bucket.keys.as_fd(), self.name())?;
-        let length = u64::try_from(found.st_size).unwrap_or(0);
+        let stat = look(bucket.keys.as_fd(), self.name())?;
+        let length = u64::try_from(stat.st_size).unwrap_or(0);
         if request.is_verified {
             self.compare_length(request, length, object.length, completion);
         }
@@ -214,8 +214,8 @@ impl FileClient {
     }
 }
 
-fn length_outcome(found: u64, expected: u64) -> Outcome {
-    match found.cmp(&expected) {
+fn length_outcome(length: u64, expected: u64) -> Outcome {
+    match length.cmp(&expected) {
         std::cmp::Ordering::Less => Outcome::TRUNCATED,
         std::cmp::Ordering::Equal => Outcome::OK,
         std::cmp::Ordering::Greater => Outcome::OVERLONG,

@@ -106,7 +106,7 @@ impl FileTree {
         let mut objects = 0;
         match self.open_keys(directory, false) {
             Ok(keys) => {
-                let same = |of: &OwnedFd| fstat(of).map(|found| found.st_dev);
+                let same = |of: &OwnedFd| fstat(of).map(|stat| stat.st_dev);
                 // A file system mounted there is not ours.
                 if same(&keys).ok() != same(directory).ok() {
                     let left = others("another file system is mounted in it".into());
@@ -142,7 +142,7 @@ impl FileTree {
         for name in names_in(root).unwrap_or_default() {
             let Ok(c_name) = CString::new(name.as_encoded_bytes()) else { continue };
             if !self.runs_temporary(&name)
-                || !look(root, &c_name).is_ok_and(|found| self.is_safe(&found))
+                || !look(root, &c_name).is_ok_and(|stat| self.is_safe(&stat))
             {
                 continue;
             }
@@ -203,7 +203,7 @@ impl FileTree {
             }
             let is_object = !self.runs_temporary(&name);
             let name = CString::new(name.into_encoded_bytes())?;
-            if look(place.keys.as_fd(), &name).is_ok_and(|found| place.check(&found).is_ok()) {
+            if look(place.keys.as_fd(), &name).is_ok_and(|stat| place.check(&stat).is_ok()) {
                 disk::remove_at(place.keys.as_fd(), &name)?;
                 swept += u64::from(is_object);
             }

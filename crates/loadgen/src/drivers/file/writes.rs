@@ -224,8 +224,8 @@ fn create(
             }
         }
         match look(directory, name) {
-            Ok(found) => {
-                bucket.check(&found)?;
+            Ok(stat) => {
+                bucket.check(&stat)?;
                 break;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => *expects_new = true,

@@ -430,7 +430,7 @@ impl RadosClient {
         if self.last_error.is_some() {
             return;
         }
-        let what = match call {
+        let action = match call {
             Call::WriteFull { .. } => "write",
             Call::WriteAt { .. } => "write a block of",
             Call::Append { .. } => "append to",
@@ -452,6 +452,6 @@ impl RadosClient {
             _ => "",
         };
         let text = kernel_text(number);
-        self.last_error = Some(format!("{what} \"{name}\" in pool \"{pool}\": {text}{hint}"));
+        self.last_error = Some(format!("{action} \"{name}\" in pool \"{pool}\": {text}{hint}"));
     }
 }

@@ -111,8 +111,8 @@ pub(super) fn text(value: &str) -> CString {
 }
 
 /// Creates the error of a failed call; `number` is positive.
-pub(super) fn refused(what: String, number: c_int) -> Error {
-    Error::system(what, &std::io::Error::from_raw_os_error(number))
+pub(super) fn refused(action: String, number: c_int) -> Error {
+    Error::system(action, &std::io::Error::from_raw_os_error(number))
 }
 
 /// Returns the text of a positive error number of librados.

@@ -132,7 +132,7 @@ impl RadosClient {
         };
         let listed = self.seat.run_aside(&self.reactor, list).await;
         let ended_ns = self.reactor.now_ns();
-        let (objects, outcome, told) = match listed {
+        let (objects, outcome, problem) = match listed {
             Ok(Ok(found)) => found,
             Ok(Err(number)) => {
                 let error = std::io::Error::from_raw_os_error(number);
@@ -141,7 +141,7 @@ impl RadosClient {
             Err(error) => (1, Outcome::of_io(&error), error.to_string()),
         };
         if !outcome.is_ok() {
-            self.last_error.get_or_insert_with(|| format!("list: {told}"));
+            self.last_error.get_or_insert_with(|| format!("list: {problem}"));
         }
         Completion { objects, ..Completion::plain(outcome, sent_ns, 0, ended_ns) }
     }

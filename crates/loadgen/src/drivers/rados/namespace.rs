@@ -120,8 +120,8 @@ impl Places for RadosClient {
                 Ok(true) | Err(libc::ENOENT) => gone += 1,
                 Ok(false) => {}
                 Err(number) => {
-                    let what = format!("remove \"{name}\" from {}", shown(self, place));
-                    return Err(refusal(what, number));
+                    let action = format!("remove \"{name}\" from {}", shown(self, place));
+                    return Err(refusal(action, number));
                 }
             }
         }
@@ -222,8 +222,8 @@ pub(super) fn open(client: &mut RadosClient, bucket: &str) -> Result<Arc<PoolCon
     Ok(context)
 }
 
-pub(super) fn refusal(what: String, number: c_int) -> Error {
-    let error = refused(what, number);
+pub(super) fn refusal(action: String, number: c_int) -> Error {
+    let error = refused(action, number);
     match number {
         libc::ETIMEDOUT => {
             error.with_hint("are the pool's placement groups active? see: ceph health detail")

@@ -65,15 +65,15 @@ fn instances(settings: &Map<String, Value>) -> Option<usize> {
 /// Returns every mistake of a trial that this driver can find.
 pub(super) fn check(trial: &Trial) -> Vec<String> {
     let settings = &trial.target.settings;
-    let mut found = mistakes(SETTINGS, settings);
+    let mut problems = mistakes(SETTINGS, settings);
     if let Some(given) = settings.get("instances").filter(|value| value.is_number())
         && !instances(settings).is_some_and(|count| (1..=1024).contains(&count))
     {
-        found.push(format!("target.settings.instances: found {given}, allowed: 1 to 1024"));
+        problems.push(format!("target.settings.instances: found {given}, allowed: 1 to 1024"));
     }
     for (name, _) in pairs(settings, "options") {
         if SECRET_OPTIONS.contains(&name.replace([' ', '-'], "_").as_str()) {
-            found.push(format!(
+            problems.push(format!(
                 "target.settings.options.{name}: a secret does not belong here; name a file in \
                  \"keyring\""
             ));
@@ -81,10 +81,10 @@ pub(super) fn check(trial: &Trial) -> Vec<String> {
     }
     let largest = trial.dataset.size.max();
     if let Some(allowed) = FACTS.limits.object_bytes_max.filter(|most| largest > *most) {
-        found.push(format!(
+        problems.push(format!(
             "dataset.size: found up to {largest} bytes, allowed: {allowed} (what a \
              cluster takes as one object; see osd_max_object_size)"
         ));
     }
-    found
+    problems
 }

@@ -39,8 +39,8 @@ impl Ahead {
     ) -> [u8; 32] {
         let next = self.next.replace((version, number + 1));
         let is_in_order = next.map_or(number == 0, |next| next == (version, number));
-        if let Some(found) = self.known.iter().position(|(known, _)| *known == (version, number)) {
-            return self.known.swap_remove(found).1;
+        if let Some(place) = self.known.iter().position(|(known, _)| *known == (version, number)) {
+            return self.known.swap_remove(place).1;
         }
         self.known.clear();
         if !is_in_order || !Sha256Lanes::are_faster() {
@@ -112,8 +112,8 @@ mod tests {
             let (mut ahead, buffers) = (Ahead::default(), Buffers::default());
             for number in numbers {
                 let body = |number| body(&spec, length, number);
-                let found = ahead.sha256((1, number), body, &buffers);
-                assert_eq!(found, alone(&body(number)), "{number} of {length}");
+                let digest = ahead.sha256((1, number), body, &buffers);
+                assert_eq!(digest, alone(&body(number)), "{number} of {length}");
             }
         }
     }
@@ -127,8 +127,8 @@ mod tests {
                 let object = ObjectId::new(number, version, 4096);
                 Payload { spec: &spec, sealer: None, object, start: 0, length: 4096 }
             };
-            let found = ahead.sha256((version, number), body, &buffers);
-            assert_eq!(found, alone(&body(number)), "{number} in version {version}");
+            let digest = ahead.sha256((version, number), body, &buffers);
+            assert_eq!(digest, alone(&body(number)), "{number} in version {version}");
         }
     }
 

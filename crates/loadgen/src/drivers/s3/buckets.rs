@@ -49,16 +49,16 @@ impl Places for S3Client {
         if reply.outcome.is_ok() {
             return self.read(bucket, MARK).await.map(Look::There);
         }
-        let what = || format!("look for bucket \"{bucket}\"");
-        let error = self.refused(what(), &reply);
+        let action = || format!("look for bucket \"{bucket}\"");
+        let error = self.refused(action(), &reply);
         if reply.status == 0 {
             return Err(error);
         }
         // The answer to HEAD has no body that could give the reason.
         match self.refused_listing(bucket).await {
-            Some(listing) if reply.status != 404 => Err(self.refused(what(), &listing)),
+            Some(listing) if reply.status != 404 => Err(self.refused(action(), &listing)),
             Some(listing) if self.is_absent_otherwise(&listing) => {
-                Err(self.refused(what(), &listing))
+                Err(self.refused(action(), &listing))
             }
             _ if reply.status == 404 => Ok(Look::Absent),
             _ => Err(error),
@@ -136,15 +136,15 @@ impl Places for S3Client {
         }
         let page = PageSpec { token, prefix, delimiter: None, keys_max: 1000, wants_keys: true };
         let reply = self.ask_for_page(bucket, &page, true).await;
-        let what = || format!("list bucket \"{bucket}\"");
+        let action = || format!("list bucket \"{bucket}\"");
         if reply.status == 404 {
             return Ok(Page::default());
         }
         if !reply.outcome.is_ok() {
-            return Err(self.refused(what(), &reply));
+            return Err(self.refused(action(), &reply));
         }
         let (page, keys) = xml::parse_keys(&self.http.collect.body)
-            .map_err(|error| Error::target(what(), error.to_string()))?;
+            .map_err(|error| Error::target(action(), error.to_string()))?;
         let next = page.next_token.filter(|_| page.is_truncated);
         let keys = keys.into_iter().map(|key| as_put(key, title.prefix())).collect();
         Ok(title.sort(bucket, keys, |key| key == MARK, next))

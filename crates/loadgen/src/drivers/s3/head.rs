@@ -313,9 +313,9 @@ impl HeadWriter {
             signer.sign(unix_s, &request, out);
             return;
         }
-        let own = settings.signed_headers.iter();
+        let settings_headers = settings.signed_headers.iter();
         let mut headers: Vec<(&str, &[u8])> =
-            own.map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+            settings_headers.map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         if let Some(encryption) = &settings.server_encryption
             && !self.key.is_empty()
         {

@@ -179,23 +179,23 @@ impl S3Client {
     /// them.
     pub(super) async fn uploads(&mut self, bucket: &str) -> Vec<(String, String)> {
         let thread = Rc::clone(&self.http.thread);
-        let mut found = Vec::new();
+        let mut all_uploads = Vec::new();
         let mut after: Option<(String, String)> = None;
         // A listing that repeats itself, or never ends, is abandoned.
-        let mut seen = HashSet::new();
+        let mut markers = HashSet::new();
         loop {
             let prefix = &thread.dataset.spec().object_prefix;
             let reply = self.ask_for_uploads(bucket, prefix, after.as_ref(), None).await;
             let page = match xml::parse_upload_page(&self.http.collect.body) {
                 Ok(page) if reply.outcome.is_ok() => page,
-                _ => return found,
+                _ => return all_uploads,
             };
-            found.extend(page.uploads);
+            all_uploads.extend(page.uploads);
             if page.next.is_none()
-                || seen.len() >= UPLOAD_PAGES_MAX
-                || !seen.insert(page.next.clone())
+                || markers.len() >= UPLOAD_PAGES_MAX
+                || !markers.insert(page.next.clone())
             {
-                return found;
+                return all_uploads;
             }
             after = page.next;
         }

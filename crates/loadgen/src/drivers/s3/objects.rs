@@ -148,12 +148,12 @@ impl HttpStore for S3Client {
     ) -> Result<(Vec<ListedObject>, Option<String>), Error> {
         let page = PageSpec { token, prefix, delimiter: None, keys_max: 1000, wants_keys: true };
         let reply = self.ask_for_page(bucket, &page, true).await;
-        let what = || format!("list bucket \"{bucket}\"");
+        let action = || format!("list bucket \"{bucket}\"");
         if !reply.outcome.is_ok() {
-            return Err(self.refused(what(), &reply));
+            return Err(self.refused(action(), &reply));
         }
         let (page, objects) = xml::parse_objects(&self.http.collect.body)
-            .map_err(|error| Error::target(what(), error.to_string()))?;
+            .map_err(|error| Error::target(action(), error.to_string()))?;
         Ok((objects, page.next_token.filter(|_| page.is_truncated)))
     }
 

@@ -78,7 +78,7 @@ impl S3Client {
             let (reply, result) = self.delete_named(bucket, body).await;
             match result {
                 Ok(more) if reply.outcome.is_ok() => {
-                    failed.extend(more.into_iter().map(|one| one.0))
+                    failed.extend(more.into_iter().map(|failure| failure.0))
                 }
                 _ => return Err(self.refused(format!("delete versions in \"{bucket}\""), &reply)),
             }
@@ -115,12 +115,12 @@ impl S3Client {
         };
         let body = xml::versioning_body(versioning.status());
         let reply = self.ask(&spec, &body.as_slice()).await;
-        let what = || format!("set versioning of bucket \"{bucket}\" to {}", versioning.status());
+        let action = || format!("set versioning of bucket \"{bucket}\" to {}", versioning.status());
         match reply.status {
             404 => Ok(false),
-            _ if !reply.outcome.is_ok() => Err(self.refused(what(), &reply)),
+            _ if !reply.outcome.is_ok() => Err(self.refused(action(), &reply)),
             _ if self.is_versioned(bucket).await => Ok(true),
-            _ => Err(Error::target(what(), "the store said yes, and keeps no versions")
+            _ => Err(Error::target(action(), "the store said yes, and keeps no versions")
                 .of(Kind::Unsupported)),
         }
     }
@@ -173,8 +173,8 @@ impl S3Client {
             Ok(Writer::Run(run)) => Ok(self.title().is_ours(&run)),
             Ok(Writer::Unnamed) => Ok(false),
             Err(reply) => {
-                let what = format!("look whose a version of \"{}\" is", version.key);
-                Err(self.refused(what, &reply))
+                let action = format!("look whose a version of \"{}\" is", version.key);
+                Err(self.refused(action, &reply))
             }
         }
     }
@@ -201,12 +201,12 @@ impl S3Client {
         let (id, key) = token.and_then(|token| token.split_once(BETWEEN)).unwrap_or_default();
         let marker = (key.to_owned(), id.to_owned());
         let reply = self.ask_for_versions(bucket, prefix, &marker, 1000).await;
-        let what = || format!("list the versions in bucket \"{bucket}\"");
+        let action = || format!("list the versions in bucket \"{bucket}\"");
         if reply.status == 404 {
             return Ok(xml::VersionPage::default());
         }
         if !reply.outcome.is_ok() {
-            let error = self.refused(what(), &reply);
+            let error = self.refused(action(), &reply);
             return Err(match reply.status {
                 400 | 405 | 501 => {
                     error.with_hint("a store without versions needs no delete_versions")
@@ -215,7 +215,7 @@ impl S3Client {
             });
         }
         xml::parse_version_page(&self.http.collect.body)
-            .map_err(|error| Error::target(what(), error.to_string()))
+            .map_err(|error| Error::target(action(), error.to_string()))
     }
     /// Requests a page of a bucket's versions, after the given key and ID if there are any.
     pub(super) async fn ask_for_versions(

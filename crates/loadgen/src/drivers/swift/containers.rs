@@ -48,8 +48,8 @@ impl Places for SwiftClient {
         if reply.status == 404 {
             return Ok(Look::Absent);
         }
-        let what = || format!("look for container \"{container}\"");
-        let error = self.refused(what(), &reply);
+        let action = || format!("look for container \"{container}\"");
+        let error = self.refused(action(), &reply);
         // After a rejected token, a new one is obtained and the whole inspection repeated.
         if matches!(reply.status, 0 | 401) {
             return Err(error);
@@ -58,7 +58,7 @@ impl Places for SwiftClient {
         let page =
             PageSpec { token: None, prefix: "", delimiter: None, keys_max: 1, wants_keys: false };
         match self.ask_for_page(container, &page).await.0 {
-            listing if listing.status >= 300 => Err(self.refused(what(), &listing)),
+            listing if listing.status >= 300 => Err(self.refused(action(), &listing)),
             _ => Err(error),
         }
     }
@@ -113,14 +113,14 @@ impl Places for SwiftClient {
         let page =
             PageSpec { token, prefix, delimiter: None, keys_max: NAMES_MAX, wants_keys: true };
         let (reply, entries) = self.ask_for_page(container, &page).await;
-        let what = || format!("list container \"{container}\"");
+        let action = || format!("list container \"{container}\"");
         if reply.status == 404 {
             return Ok(Page::default());
         }
         if !reply.outcome.is_ok() {
-            return Err(self.refused(what(), &reply));
+            return Err(self.refused(action(), &reply));
         }
-        let entries = entries.map_err(|error| Error::target(what(), error.to_string()))?;
+        let entries = entries.map_err(|error| Error::target(action(), error.to_string()))?;
         let names: Vec<String> =
             entries.iter().map(ContainerEntry::name).map(str::to_owned).collect();
         // A server may return shorter pages than requested, so only an empty page is the last.

@@ -111,7 +111,7 @@ fn fill(filling: &mut Filling<'_>) {
         }
     }
     // python-openstackclient says "internal", older programs "internalURL".
-    if let Some(name) = INTERFACE.iter().find_map(|one| filling.variable(one.name)) {
+    if let Some(name) = INTERFACE.iter().find_map(|variable| filling.variable(variable.name)) {
         filling.add("interface", json!(name.strip_suffix("URL").unwrap_or(name)));
     }
 }
@@ -120,5 +120,8 @@ fn fill(filling: &mut Filling<'_>) {
 pub(super) fn variable_of(setting: &str, version: u64) -> &'static str {
     let of_version = if version == 1 { VERSION_1 } else { PASSWORD };
     let all = of_version.iter().chain(PLACE).chain(APPLICATION);
-    all.filter(|one| one.setting == setting).map(|one| one.name).next().unwrap_or_default()
+    all.filter(|variable| variable.setting == setting)
+        .map(|variable| variable.name)
+        .next()
+        .unwrap_or_default()
 }

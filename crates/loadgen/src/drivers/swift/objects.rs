@@ -196,12 +196,12 @@ impl HttpStore for SwiftClient {
     ) -> Result<(Vec<ListedObject>, Option<String>), Error> {
         let page = PageSpec { token, prefix, delimiter: None, keys_max: 1000, wants_keys: true };
         let (reply, body) = self.ask_for_listing(container, &page).await;
-        let what = || format!("list container \"{container}\"");
+        let action = || format!("list container \"{container}\"");
         if !reply.outcome.is_ok() {
-            return Err(self.refused(what(), &reply));
+            return Err(self.refused(action(), &reply));
         }
         let objects =
-            parse_objects(body).map_err(|error| Error::target(what(), error.to_string()))?;
+            parse_objects(body).map_err(|error| Error::target(action(), error.to_string()))?;
         let objects: Vec<_> = objects
             .into_iter()
             .filter_map(|object| {
@@ -381,12 +381,12 @@ impl SwiftClient {
         let reply = self.ask_for_body(&spec, &body, &[]).await;
         let result = match parse_bulk_answer(&self.http.collect.body) {
             Err(error) => Err(format!("the answer: {error}")),
-            Ok(found) => match found.errors.first() {
+            Ok(answer) => match answer.errors.first() {
                 Some((name, status)) => {
-                    Err(format!("{} names failed; \"{name}\": {status}", found.errors.len()))
+                    Err(format!("{} names failed; \"{name}\": {status}", answer.errors.len()))
                 }
-                None if found.status == 200 => Ok(found.deleted + found.not_found),
-                None => Err(format!("the bulk request ended with status {}", found.status)),
+                None if answer.status == 200 => Ok(answer.deleted + answer.not_found),
+                None => Err(format!("the bulk request ended with status {}", answer.status)),
             },
         };
         (reply, result)

@@ -92,21 +92,21 @@ impl std::fmt::Debug for Login {
 impl Login {
     /// Reads the settings, and the secrets that they refer to.
     pub(super) fn read(map: &Map<String, Value>) -> Result<Self, Error> {
-        let own = |key: &str| settings::text(map, key).unwrap_or_default().to_owned();
+        let text = |key: &str| settings::text(map, key).unwrap_or_default().to_owned();
         let secret = |key: &str| resolve(map, key).map(Option::unwrap_or_default);
         if let Some(id) = resolve(map, "application_credential_id")? {
             let secret = secret("application_credential_secret")?;
             return Ok(Self::ApplicationCredential { id, secret });
         }
         if auth_version(map) == 1 {
-            return Ok(Self::TempAuth { user: own("user"), key: secret("password")? });
+            return Ok(Self::TempAuth { user: text("user"), key: secret("password")? });
         }
         let user_domain = settings::text(map, "user_domain").unwrap_or("Default").to_owned();
         let project_domain = settings::text(map, "project_domain").unwrap_or(&user_domain);
         Ok(Self::Password {
-            user: own("user"),
+            user: text("user"),
             password: secret("password")?,
-            project: own("project"),
+            project: text("project"),
             project_domain: project_domain.to_owned(),
             user_domain,
         })

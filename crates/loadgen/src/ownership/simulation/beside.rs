@@ -120,7 +120,7 @@ struct Told {
 }
 
 /// Runs one history of load.
-fn load_by(seed: u64, told: &mut Told) {
+fn load_by(seed: u64, results: &mut Told) {
     let mut history = History::new(seed);
     let store = [(true, true), (true, false), (false, true)][history.draw(3) as usize];
     let store = Store { keeps_metadata: store.0, heeds_conditions: store.1 };
@@ -151,7 +151,7 @@ fn load_by(seed: u64, told: &mut Told) {
         let (is_put, index) = (request.operation == Operation::Put, request.subject.number());
         let is_again = is_put && put.contains(&index) && history.is_ours(&target, index);
         let outcome = ask(&target, request);
-        *told.ends.entry((request.operation.name(), outcome)).or_default() += 1;
+        *results.ends.entry((request.operation.name(), outcome)).or_default() += 1;
         if is_again {
             // The put is not refused, and sends its bytes once: a condition would cost them.
             let steps = history.world.lock().expect("one thread").steps - steps;
@@ -160,7 +160,7 @@ fn load_by(seed: u64, told: &mut Told) {
                 outcome.is_ok() && steps <= steps_max,
                 "{store:?}: {request:?} of {outcome:?} in {steps} steps"
             );
-            *told.again.entry(store.keeps_metadata).or_default() += 1;
+            *results.again.entry(store.keeps_metadata).or_default() += 1;
         }
         if is_put && outcome.is_ok() {
             put.insert(index);
@@ -168,8 +168,8 @@ fn load_by(seed: u64, told: &mut Told) {
         let mut world = history.world.lock().expect("one thread");
         world.neighbour = None;
         for (place, key) in &world.theirs {
-            let found = world.places[place].get(key);
-            let is_kept = found.is_some_and(|object| object.writer == OTHER);
+            let stored = world.places[place].get(key);
+            let is_kept = stored.is_some_and(|object| object.writer == OTHER);
             assert!(
                 is_kept,
                 "{store:?}: {request:?} of {outcome:?} took {place}/{key} of {before}"
@@ -251,8 +251,8 @@ impl SharedPlace for TargetClient {
 
     async fn writer_of(&mut self, index: u64, suffix: &[u8]) -> Result<Writer, Completion> {
         let (place, key) = self.target.place_and_key(index, suffix);
-        let found = self.writer_at(&place, &key).await;
-        found.map_err(|_| Completion::plain(Outcome::RESET, 0, 0, 0))
+        let writer = self.writer_at(&place, &key).await;
+        writer.map_err(|_| Completion::plain(Outcome::RESET, 0, 0, 0))
     }
 
     async fn writer_at(&mut self, place: &str, key: &str) -> Result<Writer, Error> {
@@ -302,11 +302,11 @@ impl Target {
 
 #[test]
 fn load_never_changes_what_others_put_after_the_claim() {
-    let mut told = Told::default();
+    let mut results = Told::default();
     for seed in 0..600 {
-        load_by(mix64(seed), &mut told);
+        load_by(mix64(seed), &mut results);
     }
-    let Told { ends, again } = told;
+    let Told { ends, again } = results;
     assert!([true, false].iter().all(|keeps| again.get(keeps) > Some(&100)), "{again:?}");
     // Histories in which nothing was refused, or nothing done, would prove nothing.
     for operation in OPERATIONS {

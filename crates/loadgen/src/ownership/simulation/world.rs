@@ -357,8 +357,8 @@ impl Places for TargetClient {
                 Listing::RepeatsToken | Listing::RepeatsKeys => None,
                 _ => token,
             };
-            let found = world.places.get(place).into_iter().flat_map(Objects::keys);
-            let mut keys: Vec<String> = found
+            let all_keys = world.places.get(place).into_iter().flat_map(Objects::keys);
+            let mut keys: Vec<String> = all_keys
                 .filter(|key| key.starts_with(prefix))
                 .filter(|key| after.is_none_or(|after| key.as_str() > after))
                 .take(world.keys_at_once + 1)

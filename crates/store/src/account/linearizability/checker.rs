@@ -34,7 +34,7 @@ pub(super) struct Call {
 /// Returns the state after an action, or `None` if the answer contradicts the state.
 fn apply(action: Action, state: Value, is_open: bool) -> Option<Value> {
     let (allowed, next) = match action {
-        Action::Read(seen) => (seen == state, state),
+        Action::Read(value) => (value == state, state),
         Action::Write(write) => (true, Some((write, 0))),
         Action::WriteNew(write, done) => match state {
             None => (done, Some((write, 0))),
@@ -56,14 +56,14 @@ fn apply(action: Action, state: Value, is_open: bool) -> Option<Value> {
 /// Returns whether a register that is initially empty could have given these answers.
 pub(super) fn is_linearizable(calls: &[Call]) -> bool {
     assert!(calls.len() <= 128, "a history fits into the bits of a state");
-    let mut seen = HashSet::new();
+    let mut visited = HashSet::new();
     let mut waiting = vec![(0_u128, None)];
     let all = if calls.len() == 128 { u128::MAX } else { (1 << calls.len()) - 1 };
     while let Some((done, state)) = waiting.pop() {
         if done == all {
             return true;
         }
-        if !seen.insert((done, state)) {
+        if !visited.insert((done, state)) {
             continue;
         }
         let rest = || (0..calls.len()).filter(|at| done & (1 << at) == 0);
@@ -93,29 +93,29 @@ fn open_call(action: Action, called: u64, answered: u64) -> Call {
 #[test]
 fn the_checker_finds_lost_stale_and_resurrected_writes() {
     let put = call(Action::Write(1), 0, 1);
-    let (one, none) = (Action::Read(Some((1, 0))), Action::Read(None));
-    assert!(is_linearizable(&[put, call(one, 2, 3)]));
-    assert!(!is_linearizable(&[put, call(none, 2, 3)]), "lost");
-    assert!(is_linearizable(&[put, call(none, 0, 3)]), "at once");
+    let (read_first, read_nothing) = (Action::Read(Some((1, 0))), Action::Read(None));
+    assert!(is_linearizable(&[put, call(read_first, 2, 3)]));
+    assert!(!is_linearizable(&[put, call(read_nothing, 2, 3)]), "lost");
+    assert!(is_linearizable(&[put, call(read_nothing, 0, 3)]), "at once");
     let over = call(Action::Write(2), 4, 5);
-    assert!(!is_linearizable(&[put, over, call(one, 6, 7)]), "stale");
+    assert!(!is_linearizable(&[put, over, call(read_first, 6, 7)]), "stale");
     let delete = call(Action::Delete(true), 4, 5);
-    assert!(!is_linearizable(&[put, delete, call(one, 6, 7)]), "resurrected");
+    assert!(!is_linearizable(&[put, delete, call(read_first, 6, 7)]), "resurrected");
     assert!(!is_linearizable(&[put, call(Action::Delete(false), 4, 5)]));
     assert!(!is_linearizable(&[put, call(Action::WriteNew(2, true), 4, 5)]));
     let (first, second) = (Action::WriteNew(1, true), Action::WriteNew(2, true));
     assert!(!is_linearizable(&[call(first, 0, 3), call(second, 1, 4)]), "both were first");
     assert!(!is_linearizable(&[put, call(Action::WriteOver(1, 2, false), 4, 5)]));
-    assert!(!is_linearizable(&[put, call(Action::Tag(9, true), 2, 3), call(one, 4, 5)]));
+    assert!(!is_linearizable(&[put, call(Action::Tag(9, true), 2, 3), call(read_first, 4, 5)]));
     assert!(!is_linearizable(&[put, call(Action::Tag(9, false), 2, 3)]), "it was there");
 }
 
 #[test]
 fn the_checker_lets_an_unanswered_write_happen_once_or_never_but_not_after_the_kill() {
     let put = open_call(Action::Write(1), 0, 10);
-    let (one, none) = (Action::Read(Some((1, 0))), Action::Read(None));
-    assert!(is_linearizable(&[put, call(one, 11, 12)]));
-    assert!(is_linearizable(&[put, call(none, 11, 12)]));
-    assert!(!is_linearizable(&[put, call(none, 11, 12), call(one, 13, 14)]));
-    assert!(!is_linearizable(&[put, call(one, 2, 3), call(none, 4, 5)]));
+    let (read_first, read_nothing) = (Action::Read(Some((1, 0))), Action::Read(None));
+    assert!(is_linearizable(&[put, call(read_first, 11, 12)]));
+    assert!(is_linearizable(&[put, call(read_nothing, 11, 12)]));
+    assert!(!is_linearizable(&[put, call(read_nothing, 11, 12), call(read_first, 13, 14)]));
+    assert!(!is_linearizable(&[put, call(read_first, 2, 3), call(read_nothing, 4, 5)]));
 }
