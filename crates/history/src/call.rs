@@ -9,21 +9,21 @@ pub const UNANSWERED: u64 = u64::MAX;
 /// Bytes of a call in a file.
 pub const CALL_BYTES: usize = 48;
 
-/// The kind of a record that is a page's part of a listing.
+/// Record kind of a part of a listing page.
 const LISTING: u64 = 8;
-/// Keys of one part of a listing.
+/// Number of keys in one part of a listing.
 pub const LISTING_KEYS: u64 = 64;
 
-/// How the bytes of a read are none that any write had left.
+/// How the content of a read differs from everything that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Damage {
     /// Bytes that were never written.
     Corrupt,
     /// Parts of several values.
     Torn,
-    /// It ends early.
+    /// Truncated.
     Short,
-    /// It goes on.
+    /// Too long.
     Long,
     /// Bytes of another key.
     Mixed,
@@ -45,44 +45,45 @@ impl Damage {
     }
 }
 
-/// What a call did, as its answer says. In the history of a key, each value but [`ABSENT`] is written once.
+/// The effect of a call, according to its answer. In the history of a key, each value except
+/// [`ABSENT`] is written once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// A read that returned this value.
     Read(u64),
-    /// A read that returned no value at all.
+    /// A read that returned no valid value.
     Damaged(Damage),
-    /// A page of a listing in which the key should be, if it was there: whether it was listed.
+    /// A page of a listing that covers the key; whether it showed the key.
     Listed(bool),
     /// A write of this value; a write of [`ABSENT`] is a delete.
     Write(u64),
     /// A write that took effect because the key had the expected value.
     Swap {
-        /// The value that the condition named.
+        /// The value in the condition.
         expected: u64,
         /// The value that was written.
         value: u64,
     },
 }
 
-/// One call. A read without an answer says nothing, and a condition that did not hold changes nothing: neither is
-/// in a history.
+/// One call. Reads without an answer prove nothing, and a failed condition changes nothing: a
+/// history contains neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
-    /// The key's number.
+    /// Number of the key.
     pub key: u64,
-    /// The client's number, over all hosts.
+    /// Number of the client, over all hosts.
     pub client: u32,
     /// Its action.
     pub action: Action,
-    /// Its begin, by a clock that all calls share.
+    /// Its begin in nanoseconds, by a clock that all calls share.
     pub called_ns: u64,
-    /// Its end, or [`UNANSWERED`].
+    /// Its end in nanoseconds, or [`UNANSWERED`].
     pub answered_ns: u64,
 }
 
 impl Call {
-    /// Returns the value that the key had when the call took effect, if its answer says so.
+    /// Returns the value that the key had when the call took effect, if the answer shows it.
     #[must_use]
     pub fn expected(&self) -> Option<u64> {
         match self.action {
@@ -91,7 +92,7 @@ impl Call {
         }
     }
 
-    /// Returns what it wrote, if it is a write.
+    /// Returns the value that it wrote, if it is a write.
     #[must_use]
     pub fn written(&self) -> Option<u64> {
         match self.action {
@@ -100,7 +101,8 @@ impl Call {
         }
     }
 
-    /// Returns the value that the key had right after it; [`ABSENT`] where its answer does not say.
+    /// Returns the value that the key had right after the call; [`ABSENT`] if the answer does not
+    /// show it.
     #[must_use]
     pub fn value_after(&self) -> u64 {
         match self.action {
@@ -109,21 +111,21 @@ impl Call {
         }
     }
 
-    /// Tells whether an answer came.
+    /// Returns whether it was answered.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         self.answered_ns != UNANSWERED
     }
 
-    /// Tells whether it ended before another one began.
+    /// Returns whether it ended before another call began.
     #[must_use]
     pub fn is_before(&self, other: &Self) -> bool {
         self.answered_ns < other.called_ns
     }
 
-    /// Appends the call as bytes, numbers in little-endian: key, called, answered, value after, value expected,
-    /// client, kind (0 read, 1 write, 2 swap, from 3 on a damaged read, by [`Damage`]). A listing is a part of one
-    /// key: see [`Listing`].
+    /// Appends the encoded call, with little-endian numbers: key, begin, end, value after, expected
+    /// value, client, kind (0 read, 1 write, 2 swap, from 3 on a damaged read, by [`Damage`]). A
+    /// listing is encoded in parts: see [`Listing`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (kind, expected) = match self.action {
             Action::Read(_) => (0_u32, 0),
@@ -143,8 +145,8 @@ impl Call {
         out.extend_from_slice(&kind.to_le_bytes());
     }
 
-    /// Gives the calls of a record to `take`: one, but of a listing one for each of its keys. Returns whether the
-    /// bytes are a record.
+    /// Passes the calls of a record to `take`: one, or for a listing one for each of its keys.
+    /// Returns whether the bytes are a valid record.
     pub fn decode(bytes: &[u8; CALL_BYTES], mut take: impl FnMut(Self)) -> bool {
         let number = |at: usize| {
             u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().expect("eight bytes"))
@@ -176,7 +178,7 @@ impl Call {
     }
 }
 
-/// Returns the begin and the end that a record has.
+/// Returns begin and end of a record.
 #[must_use]
 pub fn times_of(record: &[u8; CALL_BYTES]) -> [u64; 2] {
     let number =
@@ -184,28 +186,28 @@ pub fn times_of(record: &[u8; CALL_BYTES]) -> [u64; 2] {
     [number(1), number(2)]
 }
 
-/// Gives a record another begin and end.
+/// Replaces begin and end of a record.
 pub fn set_times(record: &mut [u8; CALL_BYTES], [called_ns, answered_ns]: [u64; 2]) {
     record[8..16].copy_from_slice(&called_ns.to_le_bytes());
     record[16..24].copy_from_slice(&answered_ns.to_le_bytes());
 }
 
-/// A part of a page of a listing: up to 64 keys, whose numbers rise by the same step.
+/// A part of a page of a listing: up to 64 keys at equal distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listing {
-    /// The number of the first key.
+    /// Number of the first key.
     pub first: u64,
-    /// The step to the next, below 2^24.
+    /// Distance to the next key, below 2^24.
     pub step: u64,
-    /// A bit for each key that the page has to show if it is there, the lowest for the first.
+    /// One bit for each key that the page must show if it exists, the lowest bit for the first key.
     pub covered: u64,
-    /// Those of them that it shows.
+    /// One bit for each of these keys that the page shows.
     pub listed: u64,
 }
 
 impl Listing {
-    /// Appends it as a record of a call's length: the covered keys stand in the place of the value, the listed ones
-    /// in that of the expected one, and the step in the kind, above its lowest byte.
+    /// Appends it as a record of a call's length. The covered keys replace the value, the listed
+    /// ones replace the expected value, and the step is in the kind, above its lowest byte.
     pub fn encode(&self, client: u32, called_ns: u64, answered_ns: u64, out: &mut Vec<u8>) {
         let last = (self.step << 8 | LISTING) << 32 | u64::from(client);
         for number in [self.first, called_ns, answered_ns, self.covered, self.listed, last] {

@@ -13,7 +13,7 @@ pub enum Kind {
     Stale,
     /// A delete was acknowledged, and a later read returned a deleted value.
     Resurrected,
-    /// A read returned no value at all.
+    /// A read returned no valid value.
     Damaged(Damage),
     /// A read returned a value that was never written, or not yet.
     Phantom,
@@ -23,11 +23,11 @@ pub enum Kind {
     LostUpdate,
     /// A conditional write succeeded although its condition did not hold.
     ConditionIgnored,
-    /// A page of a listing showed what had been deleted, or was never there.
+    /// A page of a listing showed a key that had been deleted or never written.
     Ghost,
-    /// A page of a listing did not show what was there.
+    /// A page of a listing did not show a key that existed.
     ListMissing,
-    /// The calls have no linearization, though no three of them contradict each other.
+    /// The calls have no linearization, although no three of them contradict each other.
     Unordered,
 }
 
@@ -56,9 +56,9 @@ impl Kind {
 pub struct Anomaly {
     /// Its kind.
     pub kind: Kind,
-    /// The calls that prove it, in the order in which they were made.
+    /// Calls that prove it, in the order of their begins.
     pub calls: Vec<Call>,
-    /// The number of calls that show the same contradiction.
+    /// Number of calls that show the same contradiction.
     pub times: u64,
 }
 
@@ -71,29 +71,29 @@ impl Anomaly {
 /// How stale a read was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Staleness {
-    /// How long at least a newer value had been there when the read began, in nanoseconds.
+    /// Minimum time for which a newer value had been visible when the read began, in nanoseconds.
     pub behind_ns: u64,
-    /// How many newer writes at least had been acknowledged by then.
+    /// Minimum number of newer writes that had been acknowledged by then.
     pub versions: u64,
 }
 
-/// The calls of a key that have ended before the begin of the current call.
+/// The calls of a key that ended before the current call began.
 #[derive(Debug)]
 struct Known<'a> {
     calls: &'a [Call],
-    /// The calls as they ended, and how many have by now.
+    /// Calls in the order of their ends, and how many of them have ended.
     ended: Vec<u32>,
     passed: usize,
-    /// The first that ended of those that show a value.
+    /// For each value, the first ended call that shows it.
     first_of: HashMap<u64, u32>,
-    /// The call that was made last of all, and that of those that show another value than it does.
+    /// The call that began last, and the last one of those that show a different value.
     latest: Option<u32>,
     latest_other: Option<u32>,
-    /// The call that was made last of those that show that something was there.
+    /// The call that began last among those that show that the key exists.
     latest_present: Option<u32>,
-    /// The first write that ended of those on the condition of a value.
+    /// For each value, the first ended write whose condition names it.
     swapped: HashMap<u64, u32>,
-    /// Deletes by when they were made, each with the latest end up to it.
+    /// Deletes in the order of their begins, each with the latest end so far.
     deletes: Vec<(u64, u64)>,
     writes_only: bool,
 }
@@ -126,7 +126,7 @@ impl<'a> Known<'a> {
         &self.calls[place as usize]
     }
 
-    /// Takes up what has ended before a time, but for calls that are wrong themselves.
+    /// Adds the calls that ended before a time, except those that are wrong themselves.
     fn pass(&mut self, time_ns: u64, is_wrong: &[bool]) {
         while let Some(place) = self.ended.get(self.passed).copied() {
             let call = self.call(place);
@@ -170,8 +170,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns the calls that prove that a value was not there any more: one that shows it, and a later one,
-    /// which has ended, that shows another.
+    /// Returns the calls that prove that a value had been replaced: one that shows it, and a later
+    /// one, already ended, that shows another value.
     fn proof_of_older(&self, value: u64) -> Option<(u32, u32)> {
         let first = *self.first_of.get(&value)?;
         if let Some(swap) = self.swapped.get(&value) {
@@ -182,7 +182,8 @@ impl<'a> Known<'a> {
         self.call(first).is_before(self.call(newer)).then_some((first, newer))
     }
 
-    /// Returns a call that proves that something was there, and was not deleted before the end of another.
+    /// Returns a call that proves that the key existed and was not deleted before the end of
+    /// another call.
     fn proof_of_presence(&self, call: &Call) -> Option<u32> {
         let place = self.latest_present?;
         let behind = self.deletes.partition_point(|(called_ns, _)| *called_ns <= call.answered_ns);
@@ -191,7 +192,8 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Finds what no register could answer, and takes it out: reads altogether, and of other calls their condition.
+/// Finds answers that no register could give, and removes them: reads as a whole, and only the
+/// condition of other calls.
 pub(crate) fn linear(calls: &mut Vec<Call>) -> (Vec<Anomaly>, Vec<Staleness>) {
     let mut explained = Explained::of(calls, false);
     explained.find_winners();
@@ -206,9 +208,9 @@ pub(crate) fn linear(calls: &mut Vec<Call>) -> (Vec<Anomaly>, Vec<Staleness>) {
     (in_order(anomalies), staleness)
 }
 
-/// Finds reads that a write contradicts which had ended before they began.
+/// Finds reads that contradict a write that had ended before they began.
 pub(crate) fn read_after_write(calls: &mut [Call]) -> (Vec<Anomaly>, Vec<Staleness>) {
-    // What a condition saw is not promised.
+    // This model makes no promise about conditions.
     for call in calls.iter_mut() {
         call.action = call.written().map_or(call.action, Action::Write);
     }
@@ -223,7 +225,8 @@ fn in_order(anomalies: HashMap<(Kind, u64, u64), Anomaly>) -> Vec<Anomaly> {
     anomalies
 }
 
-/// Finds reads that differ although writing has ended, and what is gone although nothing was deleted.
+/// Finds reads that differ although all writes have ended, and keys that are absent although
+/// nothing was deleted.
 pub(crate) fn last_writer_wins(calls: &[Call]) -> (Vec<Anomaly>, Vec<Staleness>) {
     let is_delete = |call: &Call| call.written() == Some(ABSENT);
     let writes = || calls.iter().filter(|call| call.written().is_some());
@@ -238,7 +241,7 @@ pub(crate) fn last_writer_wins(calls: &[Call]) -> (Vec<Anomaly>, Vec<Staleness>)
         anomalies.push(Anomaly { kind, calls, times: 1 });
     };
     let reads = || calls.iter().filter(|call| call.written().is_none());
-    // The first value is a write of nothing where there was none.
+    // An absent first value is a write of ABSENT at time zero.
     if !writes().any(|call| is_delete(call) && call.called_ns > 0) {
         let mut lost =
             reads().filter(|call| call.value_after() == ABSENT && written.is_before(call));
@@ -256,15 +259,16 @@ pub(crate) fn last_writer_wins(calls: &[Call]) -> (Vec<Anomaly>, Vec<Staleness>)
     (anomalies, Vec::new())
 }
 
-/// What was found in the calls of a key, which are sorted by when they were made.
+/// Contradictions among the calls of a key, which are sorted by their begins.
 struct Explained<'a> {
     calls: &'a [Call],
-    /// Calls that saw what was not there.
+    /// Calls that saw a value that could not be there.
     is_wrong: Vec<bool>,
-    /// By what they are, what they saw and what shows that it was not there.
+    /// By kind, seen value, and the value that contradicts it.
     anomalies: HashMap<(Kind, u64, u64), Anomaly>,
     staleness: Vec<Staleness>,
-    /// Writes by when they were made, each with the earliest end from it on; and their ends, sorted.
+    /// Writes in the order of their begins, each with the earliest end from it on; and the ends of
+    /// writes, sorted.
     begins: Vec<(u64, u64)>,
     ends: Vec<u64>,
 }
@@ -338,7 +342,7 @@ impl<'a> Explained<'a> {
         anomaly.or_insert_with(|| Anomaly { kind, calls, times: 0 }).times += 1;
     }
 
-    /// Returns by how much a read was behind that saw what had been there at a time.
+    /// Returns how stale a read was that saw a value last visible at `since_ns`.
     fn behind(&self, read: &Call, since_ns: u64, newer: &Call) -> Staleness {
         let begun_by = self.begins.partition_point(|(called_ns, _)| *called_ns <= since_ns);
         let earliest_ns = self.begins.get(begun_by).map_or(u64::MAX, |(_, ended_ns)| *ended_ns);
@@ -349,7 +353,7 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// Finds writes on the same condition that ran beside each other and were all carried out.
+    /// Finds concurrent writes with the same condition that all succeeded.
     fn find_winners(&mut self) {
         let mut swaps: Vec<(u64, u32)> = (0..)
             .zip(self.calls)

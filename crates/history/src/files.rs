@@ -11,7 +11,7 @@ use crate::call::{Action, CALL_BYTES, Call};
 use crate::explain::{Anomaly, Staleness};
 use crate::key::{Initial, Model, Standing, judge_key};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE_BYTES: usize = CALL_BYTES << 14;
 
 /// The value of each key before the first call.
@@ -56,9 +56,9 @@ impl Quantiles {
 /// The result of judging a history.
 #[derive(Debug, Clone, Default)]
 pub struct Judgement {
-    /// How many calls it has.
+    /// Number of calls.
     pub calls: u64,
-    /// On how many keys.
+    /// Number of keys.
     pub keys: u64,
     /// The first undecided keys.
     pub undecided: Vec<u64>,
@@ -70,13 +70,14 @@ pub struct Judgement {
     pub anomalies: Vec<Anomaly>,
     /// Stale reads.
     pub stale_reads: u64,
-    /// Their age: how long a newer value had been there, in nanoseconds.
+    /// Their age: for how long a newer value had been visible, in nanoseconds.
     pub behind_ns: Quantiles,
-    /// How many newer writes had been acknowledged.
+    /// Their distance: how many newer writes had been acknowledged.
     pub versions: Quantiles,
 }
 
-/// Judges the history in files: at most `calls_max` calls are held at once, unless one key has more.
+/// Judges the history in files. At most `calls_max` calls are in memory at a time, unless one key
+/// has more.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -138,7 +139,7 @@ impl Judgement {
         for mut anomaly in judged.anomalies {
             *self.counts.entry(anomaly.kind.name()).or_default() += 1;
             if self.anomalies.len() < anomalies_max {
-                // The first value was written by no call of the history.
+                // The first value is not a call of the history.
                 anomaly.calls.retain(|call| call.called_ns > 0);
                 self.anomalies.push(anomaly);
             }
@@ -150,7 +151,7 @@ fn part_of(key: u64, parts: u64) -> u64 {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % parts
 }
 
-/// Reads a file of calls. Skips a record that is cut off at the end, and records that do not decode.
+/// Reads a file of calls. Skips a truncated record at the end, and records that do not decode.
 fn read(path: &Path, mut take: impl FnMut(Call)) -> io::Result<()> {
     let mut file = File::open(path)?;
     let mut piece = vec![0; PIECE_BYTES];

@@ -1,4 +1,4 @@
-//! One key: its calls made ready, and decided.
+//! Judges one key: prepares its calls, and decides whether the model allows them.
 
 use crate::call::{ABSENT, Action, Call, take_out};
 use crate::explain::{self, Anomaly, Kind, Staleness};
@@ -6,15 +6,16 @@ use crate::lists;
 use crate::search::{Found, search};
 use crate::zones;
 
-/// What a store promises.
+/// Consistency model of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Model {
     /// Each call takes effect at one moment between its begin and its end.
     #[default]
     Linear,
-    /// A read sees the last write that ended before it began, or one that ran beside it or that.
+    /// A read sees the last write that ended before it began, or one that was concurrent with that
+    /// write or with the read.
     ReadAfterWrite,
-    /// A read sees something that was written, and once writing has ended all reads see the same.
+    /// A read sees some written value; once all writes have ended, all reads see the same value.
     LastWriterWins,
 }
 
@@ -26,7 +27,7 @@ impl Model {
         ("last-writer-wins", Self::LastWriterWins),
     ];
 
-    /// Returns the model of a name.
+    /// Returns the model with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, model)| *model)
@@ -45,11 +46,11 @@ pub enum Initial {
 /// Whether the model allows the history of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It does.
+    /// It allows the history.
     Right,
-    /// It does not.
+    /// It does not allow the history.
     Wrong,
-    /// The search came to its bound, and no call contradicts another.
+    /// The search reached its limit, and no call contradicts another.
     Undecided,
 }
 
@@ -60,7 +61,7 @@ pub struct KeyJudgement {
     pub standing: Standing,
     /// Calls that the model does not allow, with proof.
     pub anomalies: Vec<Anomaly>,
-    /// How stale each stale read was.
+    /// Staleness of each stale read.
     pub staleness: Vec<Staleness>,
 }
 
@@ -91,7 +92,7 @@ pub fn judge_key(mut calls: Vec<Call>, initial: Initial, model: Model) -> KeyJud
                 let (explained, staleness) = explain::linear(&mut calls);
                 anomalies.extend(explained);
                 right.staleness = staleness;
-                // What is left without the calls that were explained may still be wrong.
+                // Without the explained calls, the rest of the history may still be wrong.
                 match decide(&calls, initial) {
                     Decision::Wrong(proof) => anomalies.push(Anomaly::of_order(proof)),
                     Decision::Undecided if anomalies.is_empty() && of_lists.is_empty() => {
@@ -117,7 +118,7 @@ pub fn judge_key(mut calls: Vec<Call>, initial: Initial, model: Model) -> KeyJud
         right.staleness = staleness;
     }
     if anomalies.is_empty() {
-        // What was lost is in no listing either.
+        // A lost key is missing in listings too.
         anomalies = of_lists;
     }
     if !anomalies.is_empty() {
@@ -129,19 +130,19 @@ pub fn judge_key(mut calls: Vec<Call>, initial: Initial, model: Model) -> KeyJud
 
 enum Decision {
     Right,
-    /// With some of the calls that show it.
+    /// With some of the calls that prove it.
     Wrong(Vec<Call>),
     Undecided,
 }
 
-/// Decides whether there is an order.
+/// Decides whether a linearization exists.
 fn decide(calls: &[Call], initial: Initial) -> Decision {
     let is_plain = initial != Initial::Unknown
         && calls[1..].iter().all(|call| {
             matches!(call.action, Action::Read(_))
                 || call.expected().is_none() && call.value_after() != ABSENT
         });
-    // Nothing but the first value makes that nothing is there.
+    // Without deletes, only the first value can be absent.
     let begins_absent = initial == Initial::Value(ABSENT);
     if is_plain && (begins_absent || calls.iter().all(|call| call.value_after() != ABSENT)) {
         return match zones::conflict(calls) {
@@ -171,7 +172,7 @@ fn decide(calls: &[Call], initial: Initial) -> Decision {
     }
 }
 
-/// Returns the calls at these places in their order, each once, and not too many.
+/// Returns the calls at these positions in order, each once, up to a maximum.
 fn chosen(calls: &[Call], places: impl IntoIterator<Item = usize>) -> Vec<Call> {
     let mut places: Vec<usize> = places.into_iter().collect();
     places.sort_unstable();
@@ -180,7 +181,8 @@ fn chosen(calls: &[Call], places: impl IntoIterator<Item = usize>) -> Vec<Call> 
     places.into_iter().map(|place| calls[place]).collect()
 }
 
-/// Returns the candidates for an unknown first value: absent, and each value that was read and never written.
+/// Returns the candidates for an unknown first value: absent, and each value that was read and
+/// never written.
 fn unwritten(calls: &[Call]) -> Vec<u64> {
     let written = writes_by_value(calls);
     let is_written = |value: u64| written.binary_search_by_key(&value, |(value, _)| *value).is_ok();
@@ -192,7 +194,7 @@ fn unwritten(calls: &[Call]) -> Vec<u64> {
     values
 }
 
-/// Returns values and the places of their writes, sorted; deletes are not among them.
+/// Returns values and the positions of their writes, sorted, without deletes.
 fn writes_by_value(calls: &[Call]) -> Vec<(u64, u32)> {
     let mut written: Vec<(u64, u32)> = (0..)
         .zip(calls)
@@ -202,7 +204,7 @@ fn writes_by_value(calls: &[Call]) -> Vec<(u64, u32)> {
     written
 }
 
-/// Takes out reads that returned no value at all, and returns the first of each kind as an anomaly.
+/// Removes reads without a valid value, and returns the first of each kind as an anomaly.
 fn without_damage(calls: &mut Vec<Call>) -> Vec<Anomaly> {
     let mut anomalies: Vec<Anomaly> = Vec::new();
     calls.retain(|call| {
@@ -217,8 +219,8 @@ fn without_damage(calls: &mut Vec<Call>) -> Vec<Anomaly> {
     anomalies
 }
 
-/// Takes out reads of what was never written, or not yet, and returns them as anomalies. A write on such a
-/// condition stays as one on none.
+/// Removes reads of values that were never written, or not yet, and returns them as anomalies. A
+/// write with such a condition becomes an unconditional one.
 fn without_origin(calls: &mut Vec<Call>, initial: Initial) -> Vec<Anomaly> {
     let written = writes_by_value(calls);
     let mut anomalies = Vec::new();
@@ -246,13 +248,13 @@ fn without_origin(calls: &mut Vec<Call>, initial: Initial) -> Vec<Anomaly> {
     anomalies
 }
 
-/// Bounds the time of writes without an answer by what was seen of them, and takes out those of which nothing
-/// was seen and that could explain nothing: all but deletes, and writes where nothing was.
+/// Bounds the time of unanswered writes by the calls that saw them. Removes those that no call saw
+/// and that could not explain anything: all except deletes, and writes of absent keys.
 fn bound_unanswered(calls: &mut Vec<Call>) {
     if calls.iter().all(Call::is_answered) {
         return;
     }
-    // A write that was seen is a witness of what it was conditional on in turn.
+    // A write that was seen proves in turn the write that its condition names.
     loop {
         let seers = calls.iter().filter(|call| call.is_answered());
         let mut witnesses: Vec<(u64, u64)> =

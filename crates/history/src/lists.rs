@@ -1,12 +1,13 @@
-//! Listings: of each key, whether a page showed it although it was gone, or missed it although it was there.
+//! Judges listings: for each key, whether a page showed it although it did not exist, or missed it
+//! although it existed.
 //!
-//! A page need not show one moment of all its keys. So each key is judged by itself, and only where it was there, or
-//! was not, for the whole time of the page's request.
+//! A page need not show all its keys as of the same moment. So each key is judged separately, and
+//! only if it existed, or did not exist, during the whole request for the page.
 
 use crate::call::{ABSENT, Action, Call};
 use crate::explain::{Anomaly, Kind};
 
-/// Takes out what listings showed of a key.
+/// Removes the listings from a key's calls, and returns them.
 pub(crate) fn taken_from(calls: &mut Vec<Call>) -> Vec<Call> {
     let listed: Vec<Call> =
         calls.iter().filter(|call| matches!(call.action, Action::Listed(_))).copied().collect();
@@ -16,8 +17,8 @@ pub(crate) fn taken_from(calls: &mut Vec<Call>) -> Vec<Call> {
     listed
 }
 
-/// Finds pages that contradict the writes and deletes of a key, which are sorted by when they were made; the first
-/// call is the first value, if that is known.
+/// Finds pages that contradict the writes and deletes of a key. Calls are sorted by their begins;
+/// the first one is the first value, if that is known.
 pub(crate) fn judge(listed: &[Call], calls: &[Call]) -> Vec<Anomaly> {
     if listed.is_empty() {
         return Vec::new();
@@ -49,16 +50,16 @@ pub(crate) fn judge(listed: &[Call], calls: &[Call]) -> Vec<Anomaly> {
     anomalies
 }
 
-/// Writes, or deletes, of a key.
+/// Either the writes or the deletes of a key.
 struct Changes {
-    /// Those that were answered, as they ended, each with the last made of those up to it.
+    /// Answered ones in the order of their ends, each with the one that began last so far.
     ended: Vec<(u64, Call)>,
-    /// When each was made, with the latest end up to it.
+    /// Begins in order, each with the latest end so far.
     begun: Vec<(u64, u64)>,
 }
 
 impl Changes {
-    /// Takes calls that are sorted by when they were made.
+    /// Takes calls that are sorted by their begins.
     fn of(calls: Vec<Call>) -> Self {
         let mut latest_ns = 0;
         let begun = calls.iter().map(|call| {
@@ -77,13 +78,13 @@ impl Changes {
         Self { ended: ended.collect(), begun }
     }
 
-    /// Returns the last made of those that had ended before a time.
+    /// Returns the call that began last among those that had ended before a time.
     fn last_before(&self, time_ns: u64) -> Option<Call> {
         let count = self.ended.partition_point(|(ended_ns, _)| *ended_ns < time_ns);
         Some(self.ended[count.checked_sub(1)?].1)
     }
 
-    /// Returns the latest end of those made up to a time.
+    /// Returns the latest end of the calls that began up to a time.
     fn latest_end_of_begun_by(&self, time_ns: u64) -> Option<u64> {
         let count = self.begun.partition_point(|(begun_ns, _)| *begun_ns <= time_ns);
         Some(self.begun[count.checked_sub(1)?].1)

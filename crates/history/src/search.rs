@@ -1,34 +1,37 @@
 //! Searches for a linearization of the calls on a key, depth first with memoized states.
 //!
-//! Calls that change nothing are linearized as soon as they may be; the others are tried in turn. Each value is
-//! written once, so it is not overwritten while a call that reads it is left.
+//! Calls that change nothing are linearized as soon as possible; the others are tried in turn. Each
+//! value is written once, so it must not be overwritten while a call that reads it is left.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::call::{ABSENT, Call};
 
-/// The bound of a search in steps: a fixed number, and more for each call.
+/// Limit of a search in steps: a fixed number, and an additional one for each call.
 const STEPS_MIN: usize = 100_000;
 const STEPS_PER_CALL: usize = 64;
-/// How far behind the first call that is left others may be linearized: the bits of a state.
+/// Window, after the first remaining call, in which calls can be linearized: the number of bits in
+/// a state.
 const AHEAD_MAX: usize = 128;
 
-/// How a search ended.
+/// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// There is an order.
+    /// There is a linearization.
     Order,
-    /// There is none; the try that came farthest ended before the answer of the call at this index.
+    /// There is none; the attempt that came farthest failed before the answer of the call at this
+    /// index.
     NoOrder(usize),
-    /// The search reached its bound.
+    /// The search reached its limit.
     Nothing,
 }
 
-/// Stands for every value that no answered call reads: they need not be told apart.
+/// Replaces every value that no answered call reads, because they need not be distinguished.
 const UNSEEN: u64 = u64::MAX;
 
-/// The calls that are linearized, and the register's value: the first `first` calls, and those behind whose bit is set.
+/// The linearized calls (the first `first` calls, and later ones whose bit is set), and the
+/// register's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct State {
     first: u32,
@@ -50,7 +53,7 @@ impl State {
     }
 }
 
-/// States differ in their low bits alone: a general hash costs more than the search.
+/// States differ only in their low bits; a general hash function would cost more than the search.
 #[derive(Debug, Default)]
 struct Mix(u64);
 
@@ -84,7 +87,8 @@ struct Search<'a> {
     seers: Vec<(u64, u32)>,
 }
 
-/// Looks for an order of calls, which are sorted by when they were made. It begins with one of these values.
+/// Searches for a linearization of calls, which are sorted by their begins. The first value is one
+/// of `initial`.
 pub(crate) fn search(calls: &[Call], initial: &[u64]) -> Found {
     let mut seers: Vec<(u64, u32)> = (0..)
         .zip(calls)
@@ -119,7 +123,7 @@ impl Search<'_> {
             if step.due_ns >= stuck_ns {
                 (stuck_at, stuck_ns) = (step.due, step.due_ns);
             }
-            // What has to end first is tried first.
+            // Try the call with the earliest end first.
             next.sort_unstable_by_key(|place| std::cmp::Reverse(self.calls[*place].answered_ns));
             let children = next.iter().filter_map(|place| self.after(&state, *place, &next));
             waiting.extend(children);
@@ -127,8 +131,8 @@ impl Search<'_> {
         if is_bounded { Found::Nothing } else { Found::NoOrder(stuck_at) }
     }
 
-    /// Linearizes calls that change nothing, and finds those that may change the value next. `None`: all answered
-    /// calls are linearized.
+    /// Linearizes calls that change nothing, and finds those that may change the value next.
+    /// Returns `None` if all answered calls are linearized.
     fn ready(&self, state: &mut State, next: &mut Vec<usize>) -> Option<Step> {
         loop {
             next.clear();
@@ -151,7 +155,7 @@ impl Search<'_> {
                     Some(_) => state.value == UNSEEN && self.is_unseen(call),
                 };
                 if is_free {
-                    // Its answer no longer bounds what may come next.
+                    // Its answer no longer limits which calls may come next.
                     state.mark(place);
                     has_taken = true;
                     break;
@@ -170,7 +174,7 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the state after a call that changes something, if it may come now.
+    /// Returns the state after a call that changes the value, if it may come next.
     fn after(&self, state: &State, place: usize, next: &[usize]) -> Option<State> {
         let call = &self.calls[place];
         if call.expected().is_some_and(|expected| expected != state.value) {
@@ -193,7 +197,7 @@ impl Search<'_> {
         Some(after)
     }
 
-    /// Tells whether another call that reads the current value is left.
+    /// Returns whether another call that reads the current value is left.
     fn is_awaited(&self, state: &State, by: usize) -> bool {
         if state.value == ABSENT || state.value == UNSEEN {
             return false;
@@ -210,7 +214,7 @@ impl Search<'_> {
         &self.seers[begin..begin + count]
     }
 
-    /// Tells whether a call is an unconditional write of a value that is never read.
+    /// Returns whether a call is an unconditional write of a value that is never read.
     fn is_unseen(&self, call: &Call) -> bool {
         call.expected().is_none()
             && call.written().is_some_and(|value| self.canonical(value) == UNSEEN)
@@ -221,11 +225,11 @@ impl Search<'_> {
     }
 }
 
-/// Of the answered calls that are left, the one that ends first.
+/// Earliest end of the remaining answered calls.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     due: usize,
     due_ns: u64,
-    /// Whether candidates were left out because they lie beyond `AHEAD_MAX`.
+    /// Whether candidates were omitted because they lie beyond `AHEAD_MAX`.
     is_cut: bool,
 }

@@ -1,11 +1,12 @@
-//! The judge against one that tries all orders, on random histories, and on what each kind of anomaly looks like.
+//! Compares the judge with one that tries all orders, on random histories and on examples of each
+//! anomaly.
 
 use std::process::Command;
 use std::time::Instant;
 
 use super::*;
 
-/// Chance from a seed: `splitmix64`.
+/// A pseudo-random sequence: `splitmix64`.
 struct Chance(u64);
 
 impl Chance {
@@ -21,20 +22,21 @@ impl Chance {
     }
 }
 
-/// What a drawn history has.
+/// Parameters of a random history.
 #[derive(Clone, Copy)]
 struct Shape {
     calls: u64,
     clients: usize,
     deletes: u64,
     swaps: u64,
-    /// Of a thousand answers to writes, so many are lost.
+    /// Lost answers to writes, per thousand.
     unanswered: u64,
-    /// Of a thousand answers, so many are others than they should be.
+    /// Falsified answers, per thousand.
     lies: u64,
 }
 
-/// Draws the history of a register whose calls take effect within their times, and spoils some of it.
+/// Generates the history of a register whose calls take effect within their intervals, and
+/// falsifies some answers.
 fn draw(chance: &mut Chance, shape: Shape) -> Vec<Call> {
     let mut calls = Vec::new();
     let mut free_ns = vec![1; shape.clients];
@@ -87,7 +89,7 @@ fn draw(chance: &mut Chance, shape: Shape) -> Vec<Call> {
     calls
 }
 
-/// Tries all orders: the definition itself.
+/// Tries all orders, which is the definition of linearizability.
 fn is_linear(calls: &[Call], initial: u64) -> bool {
     fn goes_on(calls: &[Call], done: u32, state: u64) -> bool {
         let left = || (0..calls.len()).filter(|place| done >> place & 1 == 0);
@@ -135,7 +137,7 @@ fn the_judge_agrees_with_one_that_tries_all_orders() {
         );
         assert_eq!(judged.anomalies.is_empty(), expected, "seed {seed}");
         wrong += u64::from(!expected);
-        // Where it is not known what was there first, any value may have been.
+        // If the first value is unknown, it may be any value.
         let unknown = judge_key(calls.clone(), Initial::Unknown, Model::Linear);
         let may_be = calls.iter().filter_map(Call::expected).chain([ABSENT]);
         let written: Vec<u64> = calls.iter().filter_map(Call::written).collect();
@@ -157,7 +159,7 @@ fn the_calls_that_prove_an_anomaly_are_wrong_by_themselves() {
         for anomaly in &judged.anomalies {
             let of_proof = |call: &Call| anomaly.calls.contains(call);
             let is_delete = |call: &Call| call.written() == Some(ABSENT);
-            // What was seen was written: of that, and of deletes, the proof says nothing.
+            // The proof does not include the writes of the values that were seen, nor deletes.
             let origin = |call: &Call| {
                 anomaly.calls.iter().any(|seer| seer.expected() == call.written())
                     && anomaly.kind != Kind::Phantom
@@ -255,7 +257,7 @@ fn models_differ_in_their_guarantees() {
     let reads = |values: [u64; 3], from: u64| {
         (0..).zip(values).map(move |(n, value)| call(Read(value), from + n * 2, from + n * 2 + 1))
     };
-    // Beside the writes, reads go to and fro; behind them, they should not.
+    // During the writes, reads may alternate; after them, they must not.
     let beside: Vec<Call> = [first, second].into_iter().chain(reads([1, 2, 1], 14)).collect();
     let behind: Vec<Call> = [first, second].into_iter().chain(reads([1, 2, 1], 40)).collect();
     assert_eq!(kinds(&beside, Model::Linear), [Kind::Stale]);
@@ -301,7 +303,7 @@ fn an_unanswered_write_may_happen_late_or_never_but_only_once() {
 
 #[test]
 fn a_search_at_its_limit_is_undecided() {
-    // Two hundred deletes at once, and as many writes on the condition that nothing is there.
+    // Two hundred concurrent deletes, and as many writes on the condition that the key is absent.
     let mut calls: Vec<Call> =
         (0..200).map(|n| call(Action::Write(ABSENT), 10 + n, 1000)).collect();
     calls.extend((1..=200).map(|n| call(Action::Swap { expected: 0, value: n }, 10 + n, 1000)));
@@ -327,7 +329,7 @@ fn files_are_judged_like_keys_with_any_memory_limit() {
         let judged = judge_key(calls, Initial::Value(ABSENT), Model::Linear);
         anomalies += judged.anomalies.len();
     }
-    // The last one is cut off.
+    // The last record is truncated.
     bytes.extend_from_slice(&[1; CALL_BYTES - 1]);
     std::fs::write(&path, bytes).expect("a file");
     for calls_max in [100, 1 << 20] {
@@ -342,8 +344,8 @@ fn files_are_judged_like_keys_with_any_memory_limit() {
     std::fs::remove_dir_all(&folder).expect("it is ours");
 }
 
-/// Holds the judge against porcupine (Go), which was written by others: `cargo test --release -p
-/// loadstone-history -- --ignored porcupine`. It is built here, and fetched by the Go module proxy.
+/// Compares the judge with porcupine, an independent implementation in Go: `cargo test --release -p
+/// loadstone-history -- --ignored porcupine`. It is built here, from the Go module proxy.
 #[test]
 #[ignore = "it needs Go and the network"]
 fn the_judge_agrees_with_porcupine() {
@@ -383,8 +385,8 @@ fn the_judge_agrees_with_porcupine() {
     std::fs::remove_dir_all(&folder).expect("it is ours");
 }
 
-/// Prints how many calls are judged in a second: `cargo test --release -p loadstone-history -- --ignored speed
-/// --nocapture`.
+/// Prints how many calls are judged per second: `cargo test --release -p loadstone-history --
+/// --ignored speed --nocapture`.
 #[test]
 #[ignore = "it measures"]
 fn speed() {
@@ -407,8 +409,9 @@ fn speed() {
     }
 }
 
-/// Prints how long the calls in a file take, and the most memory of the process. Ten minutes of 100,000 calls a
-/// second: `LOADSTONE_CALLS=60000000 cargo test --release -p loadstone-history -- --ignored file --nocapture`.
+/// Prints the time for judging the calls in a file, and the peak memory of the process. For ten
+/// minutes of 100,000 calls a second: `LOADSTONE_CALLS=60000000 cargo test --release -p
+/// loadstone-history -- --ignored file --nocapture`.
 #[test]
 #[ignore = "it measures"]
 fn speed_of_a_file() {
@@ -448,13 +451,13 @@ fn a_page_is_wrong_only_if_a_key_did_not_change_meanwhile() {
     for (page, is_listed, kind) in [
         ((21, 30), false, Some(Kind::ListMissing)),
         ((21, 30), true, None),
-        // The put, and then the delete, may be done before it or after.
+        // The put, and then the delete, may take effect before the page or after it.
         ((15, 30), false, None),
         ((21, 45), false, None),
         ((30, 60), true, None),
         ((51, 60), true, Some(Kind::Ghost)),
         ((51, 60), false, None),
-        // Before the first write there was nothing.
+        // The key was absent before the first write.
         ((2, 5), true, Some(Kind::Ghost)),
         ((2, 12), true, None),
     ] {
@@ -463,7 +466,7 @@ fn a_page_is_wrong_only_if_a_key_did_not_change_meanwhile() {
         assert_eq!(kinds(&calls, Model::Linear), expected, "{page:?} {is_listed}");
         assert_eq!(kinds(&calls, Model::LastWriterWins), [], "{page:?} {is_listed}");
     }
-    // A write that got no answer may be done at any time.
+    // A write without an answer may take effect at any time.
     let late = call(Write(2), 45, UNANSWERED);
     assert!(!ghost(&[put, delete, late, call(Listed(true), 60, 70)]));
     let gone = call(Write(ABSENT), 15, UNANSWERED);

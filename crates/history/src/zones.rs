@@ -1,12 +1,13 @@
-//! Keys that are only read and overwritten, every value of which is written once.
+//! Keys that are only read and overwritten, where every value is written once.
 //!
-//! The calls of one value, its write and its reads, must be carried out with none of another value between
-//! them. So if some call of A ended before one of B began, all of A come before all of B; a history is right if
-//! and only if no two values come each before the other. That is what overlaps of zones say.
+//! The calls of one value, its write and its reads, must be executed without calls of another value
+//! between them. So if some call of A ended before one of B began, all of A come before all of B. A
+//! history is linearizable if and only if no two values must each come before the other. Overlaps
+//! of zones show whether that is the case.
 
 use crate::call::Call;
 
-/// The calls of one value: the first that ended, and the last that began.
+/// The zone of one value: its call that ended first, and its call that began last.
 #[derive(Debug, Clone, Copy)]
 struct Zone {
     first_ended: usize,
@@ -15,8 +16,8 @@ struct Zone {
     begun_ns: u64,
 }
 
-/// Two values, each of which comes before the other: a call of A that ended before one of B began, and a call
-/// of B that ended before one of A began. The calls by their places.
+/// Two values, each of which must come before the other: a call of A ended before one of B began,
+/// and a call of B ended before one of A began. Calls are given by position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conflict {
     pub(crate) a_first: usize,
@@ -36,12 +37,12 @@ impl Conflict {
     }
 }
 
-/// Returns two values that contradict each other, or `None` where the history is right. Each value that is
-/// read has its write among the calls.
+/// Returns two values that contradict each other, or `None` if the history is linearizable. The
+/// write of each value that was read is among the calls.
 pub(crate) fn conflict(calls: &[Call]) -> Option<Conflict> {
     let mut zones = zones(calls);
     zones.sort_unstable_by_key(|zone| zone.ended_ns);
-    // Of those that ended first by then, the one that was last begun.
+    // The zone that began last among those that had ended by then.
     let mut latest: Option<Zone> = None;
     let mut forward = Vec::new();
     for zone in &zones {
@@ -54,7 +55,8 @@ pub(crate) fn conflict(calls: &[Call]) -> Option<Conflict> {
         latest = Some(*zone);
         forward.push(*zone);
     }
-    // Forward zones do not overlap now: of those that end first before another began, the last reaches farthest.
+    // Forward zones do not overlap at this point. Among those that end first before another began,
+    // the last one extends farthest.
     zones.iter().filter(|zone| zone.ended_ns >= zone.begun_ns).find_map(|backward| {
         let behind = forward.partition_point(|zone| zone.ended_ns < backward.begun_ns);
         let around = forward[..behind].last()?;

@@ -1,5 +1,5 @@
-//! Prints what signing a request, hashing a payload and reading an answer cost:
-//! `cargo run --release --example cost`.
+//! Prints the cost of signing a request, hashing a payload and parsing an answer: `cargo run
+//! --release --example cost`.
 
 use std::{hint::black_box, io::Write, time::Instant};
 
@@ -29,7 +29,7 @@ fn main() -> std::io::Result<()> {
     writeln!(out, "read 1 MiB      {:6.0} ns", best(read_chunked()))
 }
 
-/// The best of some rounds, for machines that do other things too.
+/// Returns the best of several rounds, because the machine may be busy.
 fn best(mut work: impl FnMut()) -> f64 {
     let round = |work: &mut dyn FnMut()| {
         let start = Instant::now();

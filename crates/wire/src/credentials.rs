@@ -1,18 +1,18 @@
-//! Reads the text of the files `~/.aws/credentials` and `~/.aws/config`.
+//! Parses the files `~/.aws/credentials` and `~/.aws/config`.
 
 use std::collections::BTreeMap;
 
-/// The settings of one profile or section, by their names in small letters.
+/// The settings of one profile or section, by name in lower case.
 pub type Section = BTreeMap<String, String>;
 
-/// Reads a profile out of the texts of both files; None when neither knows it.
+/// Reads a profile from the texts of both files; `None` if neither contains it.
 ///
-/// What stands in the credentials file goes before the config file, where a profile other than
-/// `default` has the title `[profile NAME]`.
+/// The credentials file takes precedence over the config file, where a profile other than `default`
+/// has the title `[profile NAME]`.
 pub fn read_profile(credentials: &str, config: &str, name: &str) -> Option<Section> {
     let title = if name == "default" { name.to_owned() } else { format!("profile {name}") };
     let titled = read_section(config, &title);
-    // Both titles are known for the default profile.
+    // The default profile may have either title.
     let other = (name == "default").then(|| read_section(config, "profile default")).flatten();
     let sections = [read_section(credentials, name), titled, other];
     let mut sections = sections.into_iter().flatten();
@@ -25,7 +25,8 @@ pub fn read_profile(credentials: &str, config: &str, name: &str) -> Option<Secti
     Some(profile)
 }
 
-/// Reads all that stands under a title; None when nothing has it. What comes first goes.
+/// Reads all settings under a title; `None` if there is no such title. The first occurrence of a
+/// setting counts.
 pub fn read_section(text: &str, wanted: &str) -> Option<Section> {
     let mut section = None;
     for (_, setting) in settings(text).filter(|(title, _)| title == wanted) {
@@ -37,11 +38,11 @@ pub fn read_section(text: &str, wanted: &str) -> Option<Section> {
     section
 }
 
-/// Goes through an INI text: every title, and every setting under its title.
+/// Iterates over an INI text: every title, and every setting under its title.
 fn settings(text: &str) -> impl Iterator<Item = (String, Option<(&str, &str)>)> {
     let mut title = String::new();
     text.lines().filter_map(move |line| {
-        // An indented line belongs to a nested section, which says nothing about keys.
+        // An indented line belongs to a nested section, which contains no keys.
         let is_nested = line.starts_with([' ', '\t']);
         let line = line.trim();
         if line.is_empty() || line.starts_with(['#', ';']) {
@@ -60,7 +61,7 @@ fn settings(text: &str) -> impl Iterator<Item = (String, Option<(&str, &str)>)> 
     })
 }
 
-/// Drops a comment, which only counts as one behind a blank: keys may hold `#` and `;`.
+/// Removes a comment, which must follow a blank, because keys may contain `#` and `;`.
 fn without_comment(value: &str) -> &str {
     let end = [" #", " ;", "\t#", "\t;"].iter().filter_map(|mark| value.find(mark)).min();
     value[..end.unwrap_or(value.len())].trim()

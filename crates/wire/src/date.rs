@@ -1,25 +1,25 @@
-//! Times as the protocols write them, in UTC.
+//! Dates and times in the formats of the protocols, in UTC.
 
 const DAY_S: u64 = 86_400;
 
-/// A moment of the calendar, to the second.
+/// A calendar date and time, to the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calendar {
-    /// The year, from 1970.
+    /// Year, from 1970.
     pub year: u32,
-    /// The month, from 1.
+    /// Month, from 1.
     pub month: u32,
-    /// The day of the month, from 1.
+    /// Day of the month, from 1.
     pub day: u32,
-    /// The seconds since midnight.
+    /// Seconds since midnight.
     pub second_of_day: u32,
 }
 
 impl Calendar {
-    /// Turns seconds since 1970 into a date.
+    /// Converts seconds since 1970 to a date.
     pub fn from_unix(unix_s: u64) -> Self {
-        // The method of counting in eras of 400 years whose years begin in March, so that the
-        // day that some years lack is the last one.
+        // Counts in eras of 400 years whose years begin in March, so that the leap day is the last
+        // day of a year.
         let days = unix_s / DAY_S + 719_468;
         let (era, day_of_era) = (days / 146_097, days % 146_097);
         let year_of_era =
@@ -56,9 +56,10 @@ impl Calendar {
     }
 }
 
-/// Reads an ISO 8601 time in UTC such as `2026-11-21T04:51:06.000000Z` as seconds since 1970.
+/// Parses an ISO 8601 time in UTC such as `2026-11-21T04:51:06.000000Z`; returns seconds since
+/// 1970.
 ///
-/// Fractions are dropped. None for anything else, other zones included.
+/// Fractions are dropped. Returns `None` for anything else, including other time zones.
 pub fn parse_iso8601(text: &str) -> Option<u64> {
     let text = text.strip_suffix('Z').or_else(|| text.strip_suffix("+00:00")).unwrap_or(text);
     let (date, time) = text.split_once('T')?;
@@ -74,9 +75,11 @@ pub fn parse_iso8601(text: &str) -> Option<u64> {
     is_valid.then(|| days_from_1970(year, month, day) * DAY_S + hour * 3600 + minute * 60 + second)
 }
 
-/// Reads the time of an HTTP header such as `Sun, 06 Nov 1994 08:49:37 GMT` as seconds since 1970.
+/// Parses the time of an HTTP header such as `Sun, 06 Nov 1994 08:49:37 GMT`; returns seconds since
+/// 1970.
 ///
-/// None for anything else: the two older forms, which no server sends any more, included.
+/// Returns `None` for anything else, including the two obsolete formats, which no server sends any
+/// more.
 pub fn parse_http(text: &str) -> Option<u64> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let (_, text) = text.trim().strip_suffix(" GMT")?.split_once(", ")?;

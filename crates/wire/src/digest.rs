@@ -10,7 +10,7 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of nothing, in hexadecimal.
+/// SHA-256 of empty input, in hexadecimal.
 pub const SHA256_OF_NOTHING: &[u8; 64] =
     b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -35,7 +35,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// A digest that is fed piece by piece.
+/// An incremental digest.
 #[derive(Debug)]
 pub enum Running {
     /// CRC-32.
@@ -83,7 +83,7 @@ impl Running {
         Self::Sha256(Sha256::new())
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Crc32(digest) | Self::Crc32c(digest) | Self::Crc64Nvme(digest) => {
@@ -95,7 +95,7 @@ impl Running {
         }
     }
 
-    /// Returns the digest and its length; checksums stand big-endian, as S3 wants them.
+    /// Returns the digest and its length; checksums are big-endian, as S3 requires.
     pub fn finish(self) -> ([u8; 32], usize) {
         let mut out = [0; 32];
         let length = match self {
@@ -116,7 +116,7 @@ fn copy(out: &mut [u8; 32], bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// The base64 text of a digest, kept where it stands.
+/// The base64 text of a digest, without allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Base64 {
     text: [u8; 44],

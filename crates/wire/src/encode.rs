@@ -1,9 +1,9 @@
-//! Numbers, percent-encoding and hexadecimal, written into a buffer without formatting.
+//! Writes numbers, percent-encoding and hexadecimal into a buffer without the formatter.
 
 const UNRESERVED: u8 = 1;
 const SLASH: u8 = 2;
 
-/// What may stand as it is: RFC 3986 unreserved, and apart from them the slash.
+/// Characters that need no encoding: RFC 3986 unreserved, and separately the slash.
 const CLASS: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -27,19 +27,19 @@ pub fn write_number(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Percent-encodes a path: slashes stay.
+/// Percent-encodes a path; slashes are kept.
 pub fn write_path(out: &mut Vec<u8>, path: &[u8]) {
     encode(out, path, UNRESERVED | SLASH);
 }
 
-/// Percent-encodes the name or the value of a query parameter: slashes are encoded.
+/// Percent-encodes the name or the value of a query parameter, including slashes.
 pub fn write_query_part(out: &mut Vec<u8>, part: &[u8]) {
     encode(out, part, UNRESERVED);
 }
 
-/// Writes a query out of parameters; one without a value is written as its bare name.
+/// Writes a query from parameters; one without a value is written as its bare name.
 ///
-/// The parameters must be sorted by name, as Signature Version 4 wants them.
+/// The parameters must be sorted by name, as Signature Version 4 requires.
 pub fn write_query(out: &mut Vec<u8>, parameters: &[(&str, Option<&[u8]>)]) {
     debug_assert!(
         parameters.is_sorted_by(|first, second| first.0 <= second.0),
@@ -72,7 +72,7 @@ fn encode(out: &mut Vec<u8>, bytes: &[u8], allowed: u8) {
     }
 }
 
-/// Decodes a URL-encoded text, a plus being a space; None if it is no encoding of a text.
+/// Decodes a URL-encoded text, with a plus for a space; `None` if the encoding is invalid.
 #[must_use]
 pub fn decode_url(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! HTTP/1.1 as a client speaks it: request heads out, responses in.
+//! HTTP/1.1 for clients: writes request heads, parses responses.
 
 mod chunked;
 mod error;

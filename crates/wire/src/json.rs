@@ -3,32 +3,32 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The user who asks Keystone for a token.
+/// The user who requests a token from Keystone.
 #[derive(Clone, Copy)]
 pub enum Identity<'a> {
     /// A user of a domain, with a project of a domain.
     Password {
-        /// The user's name.
+        /// Name of the user.
         user: &'a str,
-        /// The user's domain, by name.
+        /// Name of the user's domain.
         user_domain: &'a str,
-        /// The password.
+        /// Password of the user.
         password: &'a str,
-        /// The project's name.
+        /// Name of the project.
         project: &'a str,
-        /// The project's domain, by name.
+        /// Name of the project's domain.
         project_domain: &'a str,
     },
-    /// An application credential, which knows its user and its project.
+    /// An application credential, which determines user and project.
     ApplicationCredential {
-        /// The credential's id.
+        /// ID of the credential.
         id: &'a str,
-        /// The credential's secret.
+        /// Secret of the credential.
         secret: &'a str,
     },
 }
 
-/// Returns the body of the request for a token (Identity API v3).
+/// Returns the body of a token request (Identity API v3).
 pub fn token_request(identity: &Identity<'_>) -> Vec<u8> {
     let document = match *identity {
         Identity::Password { user, user_domain, password, project, project_domain } => json!({
@@ -52,7 +52,7 @@ pub fn token_request(identity: &Identity<'_>) -> Vec<u8> {
     document.to_string().into_bytes()
 }
 
-/// What Keystone answers.
+/// Keystone's answer to a token request.
 #[derive(Debug, Deserialize)]
 pub struct TokenAnswer {
     token: Token,
@@ -82,21 +82,21 @@ struct Endpoint {
 }
 
 impl TokenAnswer {
-    /// Reads the body of an answer.
+    /// Parses the body of an answer.
     ///
     /// # Errors
     ///
-    /// What serde says about a body that is none.
+    /// The error of serde for any other body.
     pub fn parse(body: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(body)
     }
 
-    /// Returns when the token ends, in seconds since 1970.
+    /// Returns when the token expires, in seconds since 1970.
     pub fn expires_unix_s(&self) -> Option<u64> {
         crate::date::parse_iso8601(self.token.expires_at.as_deref()?)
     }
 
-    /// Returns the object store's URL in the catalogue; any region when none is asked for.
+    /// Returns the URL of the object store in the catalogue; in any region if `region` is `None`.
     pub fn object_store_url(&self, interface: &str, region: Option<&str>) -> Option<&str> {
         self.object_stores()
             .find(|endpoint| {
@@ -106,7 +106,7 @@ impl TokenAnswer {
             .map(|endpoint| endpoint.url.as_str())
     }
 
-    /// Names the object stores of the catalogue, for the one who asked for another.
+    /// Lists the object stores of the catalogue, for an error message.
     pub fn object_stores_text(&self) -> String {
         let names: Vec<String> = self
             .object_stores()
@@ -124,26 +124,26 @@ impl TokenAnswer {
     }
 }
 
-/// One line of a container's listing: an object, or a common prefix.
+/// One entry of a container's listing: an object, or a common prefix.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(untagged)]
 pub enum ContainerEntry {
     /// An object.
     Object {
-        /// Its name.
+        /// Name of the object.
         name: String,
-        /// Its size.
+        /// Size in bytes.
         bytes: u64,
     },
-    /// What several names start with, up to the delimiter.
+    /// The common start of several names, up to the delimiter.
     Prefix {
-        /// The prefix, delimiter included.
+        /// The prefix, including the delimiter.
         subdir: String,
     },
 }
 
 impl ContainerEntry {
-    /// Returns the name or the prefix: what the next page's marker is.
+    /// Returns the name or the prefix, which is the marker of the next page.
     pub fn name(&self) -> &str {
         match self {
             Self::Object { name, .. } => name,
@@ -152,31 +152,31 @@ impl ContainerEntry {
     }
 }
 
-/// Reads one page of a container's listing.
+/// Parses one page of a container's listing.
 ///
 /// # Errors
 ///
-/// What serde says about a body that is none.
+/// The error of serde for any other body.
 pub fn parse_container_page(body: &[u8]) -> Result<Vec<ContainerEntry>, serde_json::Error> {
     serde_json::from_slice(body)
 }
 
-/// What a container's listing says of an object.
+/// One object in a container's listing.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 pub struct ListedObject {
-    /// Its name; that of a common prefix is absent.
+    /// Name of the object; absent for a common prefix.
     pub name: Option<String>,
-    /// Its size: of a dynamic large object, that of its manifest.
+    /// Size in bytes; for a dynamic large object, that of its manifest.
     pub bytes: Option<u64>,
-    /// Its ETag: of a large object, that of its manifest.
+    /// ETag; for a large object, that of its manifest.
     pub hash: Option<String>,
 }
 
-/// Reads all that a page of a container's listing says of its objects.
+/// Parses a page of a container's listing with all data of its objects.
 ///
 /// # Errors
 ///
-/// What serde says about a body that is none.
+/// The error of serde for any other body.
 pub fn parse_objects(body: &[u8]) -> Result<Vec<ListedObject>, serde_json::Error> {
     serde_json::from_slice(body)
 }
@@ -184,11 +184,11 @@ pub fn parse_objects(body: &[u8]) -> Result<Vec<ListedObject>, serde_json::Error
 /// One segment of a static large object.
 #[derive(Clone, Debug, Serialize)]
 pub struct Segment {
-    /// `/container/object`
+    /// Path of the segment: `/container/object`
     pub path: String,
-    /// The MD5 that the store gave for it.
+    /// MD5 that the store returned for it.
     pub etag: String,
-    /// Its size.
+    /// Size in bytes.
     pub size_bytes: u64,
 }
 
@@ -197,26 +197,26 @@ pub fn segment_manifest(segments: &[Segment]) -> Vec<u8> {
     serde_json::to_vec(segments).expect("texts and numbers always have a JSON form")
 }
 
-/// What a bulk request of Swift did; its status is 200 whatever happened.
+/// Result of a bulk request of Swift, whose HTTP status is always 200.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BulkAnswer {
-    /// The status it really had, such as 200 or 400.
+    /// Actual status, such as 200 or 400.
     pub status: u16,
-    /// The objects deleted.
+    /// Number of deleted objects.
     pub deleted: u64,
-    /// The objects that were not there.
+    /// Number of objects that did not exist.
     pub not_found: u64,
-    /// What went wrong for single objects: name and status line.
+    /// Failures of single objects: name and status line.
     pub errors: Vec<(String, String)>,
 }
 
-/// Reads the answer to a bulk delete.
+/// Parses the answer to a bulk delete.
 ///
 /// # Errors
 ///
-/// What serde says about a body that is none.
+/// The error of serde for any other body.
 pub fn parse_bulk_answer(body: &[u8]) -> Result<BulkAnswer, serde_json::Error> {
-    // While it works, Swift keeps the connection alive with blanks before the document.
+    // During a long request, Swift keeps the connection alive with blanks before the document.
     let document: Value = serde_json::from_slice(body.trim_ascii())?;
     let count = |key: &str| document[key].as_u64().unwrap_or(0);
     let status = document["Response Status"].as_str().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The protocols that loadstone speaks, without any input or output: bytes in, bytes out.
+//! The protocols of loadstone without any input or output: functions from bytes to bytes.
 //!
-//! Nothing here opens a socket, reads a clock or a file, or starts a thread. That is why every
-//! part can be tested with any bytes, split anywhere.
+//! Nothing here opens a socket, reads a clock or a file, or starts a thread, so every part can be
+//! tested with any bytes, split at any position.
 
 pub mod credentials;
 pub mod date;

@@ -1,20 +1,20 @@
-//! Reads `multipart/byteranges` bodies, and `content-range` values.
+//! Parses `multipart/byteranges` bodies, and `content-range` values.
 
-/// The longest boundary line and headers of one part.
+/// Maximum length of the boundary line and headers of one part.
 const PART_HEAD_BYTES_MAX: usize = 8 << 10;
 
-/// Which bytes of an object a part or an answer holds.
+/// The range of an object in a part or an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRange {
-    /// The first byte.
+    /// First byte.
     pub first: u64,
-    /// The number of bytes.
+    /// Number of bytes.
     pub length: u64,
-    /// The size of the whole object, where the server says it.
+    /// Size of the whole object, if the server gives it.
     pub total: Option<u64>,
 }
 
-/// Reads a value such as `bytes 0-9/100`.
+/// Parses a value such as `bytes 0-9/100`.
 pub fn parse_content_range(value: &[u8]) -> Option<ContentRange> {
     let text = std::str::from_utf8(value).ok()?.trim();
     let (unit, rest) = text.split_once(' ')?;
@@ -48,16 +48,16 @@ pub fn parse_boundary(content_type: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// What is wrong with a multipart body.
+/// An error in a multipart body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangesError {
-    /// A line where the boundary should be is another.
+    /// A line is not the expected boundary.
     #[error("a part of the multipart answer does not start at its boundary")]
     BadBoundary,
-    /// A part does not say which bytes it holds.
+    /// A part does not state its range.
     #[error("a part of the multipart answer has no valid content-range")]
     BadPartHead,
-    /// The headers of a part do not end.
+    /// The headers of a part are too long.
     #[error("a part of the multipart answer has headers of more than 8 KiB")]
     PartHeadTooLarge,
     /// The body ended before its last boundary.
@@ -65,20 +65,20 @@ pub enum RangesError {
     Truncated,
 }
 
-/// Some data of a part, and where it lies in the object.
+/// Some data of a part, and its offset in the object.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// The position in the object of the first byte.
+    /// Offset of the first byte in the object.
     pub offset: u64,
-    /// The bytes.
+    /// Data.
     pub bytes: &'a [u8],
-    /// The part's range when this is its first piece.
+    /// The part's range, in its first piece.
     pub starts: Option<ContentRange>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// Before a boundary line or in the headers behind it; the lines are in the stash.
+    /// Before a boundary line or in the headers that follow; the lines are in the stash.
     Head,
     Data {
         offset: u64,
@@ -88,7 +88,7 @@ enum State {
     Done,
 }
 
-/// Takes a multipart body apart, from input cut anywhere.
+/// Parses a multipart body from input in pieces of any size.
 #[derive(Debug)]
 pub struct RangesParser {
     state: State,
@@ -97,22 +97,22 @@ pub struct RangesParser {
 }
 
 impl RangesParser {
-    /// Starts on a body with this boundary.
+    /// Starts a body with this boundary.
     pub fn new(boundary: &[u8]) -> Self {
         Self { state: State::Head, boundary: boundary.to_vec(), stash: Vec::new() }
     }
 
-    /// Takes the next piece of data off the front of the input; None when the input is used up.
+    /// Takes the next piece of data from the front of the input; `None` when the input is used up.
     ///
     /// # Errors
     ///
-    /// Whatever is not a multipart body with this boundary.
+    /// Input that is not a multipart body with this boundary.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Piece<'a>>, RangesError> {
         loop {
             match &mut self.state {
                 State::Data { left: 0, .. } => self.state = State::Head,
                 _ if input.is_empty() => return Ok(None),
-                // What follows the last boundary is to be passed over (RFC 2046).
+                // Data after the last boundary must be ignored (RFC 2046).
                 State::Done => *input = &[],
                 State::Data { offset, left, starts } => {
                     let take = usize::try_from(*left).map_or(input.len(), |n| n.min(input.len()));
@@ -128,18 +128,19 @@ impl RangesParser {
         }
     }
 
-    /// Says whether the body was whole when it ended.
+    /// Checks whether the body was complete when it ended.
     ///
     /// # Errors
     ///
     /// [`RangesError::Truncated`] when the last boundary is missing.
     pub fn finish(&self) -> Result<(), RangesError> {
-        // A body may end right behind the last boundary, without a line break.
+        // A body may end directly after the last boundary, without a line break.
         let is_last = self.state == State::Head && self.is_last_boundary(&self.stash);
         if is_last || self.state == State::Done { Ok(()) } else { Err(RangesError::Truncated) }
     }
 
-    /// Moves input up to the end of a line into the stash, and acts when a head is complete.
+    /// Moves input up to the end of a line into the stash, and processes the head once it is
+    /// complete.
     fn read_head_line(&mut self, input: &mut &[u8]) -> Result<(), RangesError> {
         let end = memchr::memchr(b'\n', input).map_or(input.len(), |position| position + 1);
         let (line, rest) = input.split_at(end);
@@ -152,7 +153,7 @@ impl RangesParser {
             return Ok(());
         }
         if self.stash.trim_ascii().is_empty() {
-            // Only the line break that belongs to the boundary that follows.
+            // Only the line break that belongs to the next boundary.
             self.stash.clear();
             return Ok(());
         }

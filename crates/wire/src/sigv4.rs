@@ -1,7 +1,7 @@
 //! Signs HTTP requests with AWS Signature Version 4.
 //!
-//! What a request shares with the one before it is kept: the key of the day, the text of the
-//! second, and the hash states that both lead to. What is left are eight or so SHA-256 blocks.
+//! The parts that successive requests share are cached: the key of the day, the text of the second,
+//! and the hash states derived from them. Eight or so SHA-256 blocks remain per request.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
@@ -17,14 +17,14 @@ type HmacSha256 = Hmac<Sha256>;
 
 const ALGORITHM: &[u8] = b"AWS4-HMAC-SHA256";
 
-/// Who signs. Prints without its secrets.
+/// Credentials for signatures. `Debug` omits the secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// The name of the key.
+    /// ID of the key.
     pub access_key: String,
-    /// The key itself.
+    /// Secret key.
     pub secret_key: String,
-    /// The token of temporary credentials.
+    /// Session token of temporary credentials.
     pub session_token: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// What the signature says about the body.
+/// How the signature covers the body.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
     /// The body is not signed.
@@ -59,24 +59,24 @@ impl Payload<'_> {
     }
 }
 
-/// What is signed, as it goes over the wire.
+/// A request to sign, as it is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The method.
+    /// Method.
     pub method: Method,
-    /// The path, encoded as it is sent.
+    /// Path, encoded as it is sent.
     pub path: &'a [u8],
-    /// The query, encoded as it is sent and sorted by name; empty when there is none.
+    /// Query, encoded as it is sent and sorted by name; empty if there is none.
     pub query: &'a [u8],
-    /// The value of the host header.
+    /// Value of the host header.
     pub host: &'a [u8],
-    /// More headers to sign: lower-case names, sorted; values without blanks around them.
+    /// Additional headers to sign: names in lower case, sorted; values without surrounding blanks.
     pub headers: &'a [(&'a str, &'a [u8])],
-    /// What is said about the body.
+    /// How the signature covers the body.
     pub payload: Payload<'a>,
 }
 
-/// Signs one request after another for one set of credentials and one region.
+/// Signs successive requests with one set of credentials for one region.
 pub struct Signer {
     credentials: Credentials,
     region: String,
@@ -84,9 +84,9 @@ pub struct Signer {
     second: Option<u64>,
     day: u64,
     amz_date: [u8; 16],
-    /// The HMAC under the day's key.
+    /// HMAC with the key of the day.
     keyed: Option<HmacSha256>,
-    /// The same, having taken in what every string to sign of this second starts with.
+    /// HMAC state after the common start of every string to sign in this second.
     begun: Option<HmacSha256>,
     /// `20130524/us-east-1/s3/aws4_request`
     scope: Vec<u8>,
@@ -105,7 +105,7 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// Returns a signer; `service` is `s3` for object stores.
+    /// Creates a signer; `service` is `s3` for object stores.
     pub fn new(credentials: Credentials, region: &str, service: &str) -> Self {
         Self {
             credentials,
@@ -124,8 +124,8 @@ impl Signer {
 
     /// Writes the header lines `host`, `x-amz-…`, the request's own and `authorization`.
     ///
-    /// `unix_s` is the time now. The request line must have been written before, and the rest of
-    /// the head is written afterwards, by the caller.
+    /// `unix_s` is the current time. The caller must have written the request line, and writes the
+    /// rest of the head afterwards.
     pub fn sign(&mut self, unix_s: u64, request: &Request<'_>, head: &mut Vec<u8>) {
         if self.second != Some(unix_s) {
             self.turn_to(unix_s);
@@ -144,8 +144,9 @@ impl Signer {
         head.extend_from_slice(b"\r\n");
     }
 
-    /// Writes the query of a URL that anybody may send for so many seconds from `unix_s` on, instead of
-    /// headers. The body is not signed; `host` and the request's own headers must be sent as they are here.
+    /// Writes the query of a presigned URL, which anybody may use for some seconds from `unix_s`
+    /// on, instead of headers. The body is not signed; `host` and the request's own headers must be
+    /// sent as given here.
     pub fn presign(
         &mut self,
         unix_s: u64,
@@ -206,7 +207,7 @@ impl Signer {
         hex_of_sha256(&mac.finalize().into_bytes().into())
     }
 
-    /// Renews what depends on the second, and on a new day the key.
+    /// Updates the cached values that depend on the second, and on a new day the key.
     fn turn_to(&mut self, unix_s: u64) {
         self.amz_date = Calendar::from_unix(unix_s).basic();
         let day = unix_s / 86_400;
@@ -241,7 +242,7 @@ impl Signer {
         }
     }
 
-    /// Writes the canonical request, and every header that it signs into the head.
+    /// Writes the canonical request, and every signed header into the head.
     fn write_canonical(&mut self, request: &Request<'_>, head: &mut Vec<u8>) {
         debug_assert!(
             request.headers.is_sorted_by(|first, second| first.0 < second.0),

@@ -5,63 +5,63 @@ use quick_xml::{Reader, escape::resolve_predefined_entity, events::Event};
 use crate::date::Calendar;
 use crate::encode::decode_url;
 
-/// What a store says went wrong.
+/// An error that a store reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct StoreError {
-    /// The error's name, such as `NoSuchKey`.
+    /// Error code, such as `NoSuchKey`.
     pub code: String,
-    /// What the store says to people.
+    /// Message for people.
     pub message: String,
-    /// The region or endpoint that would have been right, where the store tells it.
+    /// The right region or endpoint, if the store names it.
     pub instead: Option<String>,
 }
 
-/// Why an answer is of no use.
+/// Why an answer is unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum XmlError {
-    /// The document is not well-formed, or ends early.
+    /// The document is not well-formed, or truncated.
     #[error("the answer is not well-formed XML")]
     Malformed,
-    /// It is another document than the one asked for.
+    /// A different document than the requested one.
     #[error("the answer is a document \"{0}\"")]
     Unexpected(String),
-    /// A document that should be there is not.
+    /// An expected document is missing.
     #[error("the answer has no \"{0}\"")]
     Missing(&'static str),
-    /// An error that came with the status of success.
+    /// An error in an answer with a success status.
     #[error(transparent)]
     Store(StoreError),
 }
 
-/// One page of a bucket's listing, apart from its objects.
+/// One page of a bucket's listing, without its objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListPage {
-    /// The objects on the page.
+    /// Number of objects on the page.
     pub objects: u64,
-    /// The common prefixes on the page.
+    /// Number of common prefixes on the page.
     pub prefixes: u64,
     /// Whether more pages follow.
     pub is_truncated: bool,
-    /// What to ask the next page with.
+    /// Token of the next page.
     pub next_token: Option<String>,
-    /// Whether keys are written URL-encoded.
+    /// Whether keys are URL-encoded.
     pub is_encoded: bool,
 }
 
-/// What a listing says of an object.
+/// One object in a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedObject {
-    /// Its key.
+    /// Key of the object.
     pub key: String,
-    /// Its size, if the page has one.
+    /// Size in bytes, if the page contains it.
     pub size_bytes: Option<u64>,
-    /// Its ETag, as the page has it: in quotation marks, mostly.
+    /// ETag as in the page, usually in quotation marks.
     pub etag: Option<String>,
 }
 
-/// Reads the answer to a ListObjectsV2; every object's key and size goes to `on_object`, the key as
-/// it is written there: `parse_keys` decodes it.
+/// Parses the answer to ListObjectsV2. Passes every object's key and size to `on_object`; the key
+/// is not decoded, see `parse_keys`.
 ///
 /// # Errors
 ///
@@ -82,7 +82,8 @@ pub fn parse_list_page(
     })
 }
 
-/// Reads the keys of a page of a listing, decoded where the page says that they are encoded.
+/// Parses the keys of a page of a listing, and decodes them if the page declares that they are
+/// encoded.
 ///
 /// # Errors
 ///
@@ -96,7 +97,7 @@ pub fn parse_keys(xml: &[u8]) -> Result<(ListPage, Vec<String>), XmlError> {
     Ok((page, keys))
 }
 
-/// Reads all that a page of a listing says of its objects; keys are decoded as by `parse_keys`.
+/// Parses a page of a listing with all data of its objects; keys are decoded as by `parse_keys`.
 ///
 /// # Errors
 ///
@@ -116,11 +117,11 @@ pub fn parse_objects(xml: &[u8]) -> Result<(ListPage, Vec<ListedObject>), XmlErr
     Ok((page, objects))
 }
 
-/// What comes one after the other in a page of a listing.
+/// Successive parts of a page of a listing.
 enum Part<'a> {
     /// A field of an object: its name and text.
     Field(&'a [u8], &'a str),
-    /// The end of the object that the fields before belong to.
+    /// The end of the object to which the previous fields belong.
     ObjectEnd,
 }
 
@@ -141,13 +142,14 @@ fn read_page(xml: &[u8], mut take: impl FnMut(Part<'_>)) -> Result<ListPage, Xml
     Ok(page)
 }
 
-/// Returns whether XML can carry a key: most control characters have no form in it.
+/// Returns whether XML can contain a key: most control characters cannot be represented.
 #[must_use]
 pub fn is_writable(key: &str) -> bool {
     !key.contains(is_lost)
 }
 
-/// Returns a key as stores list it that encode nothing: U+FFFD stands for what XML has no form of.
+/// Returns a key as listed by stores that do not encode keys: U+FFFD replaces characters that XML
+/// cannot represent.
 #[must_use]
 pub fn replaced(key: &str) -> String {
     key.replace(is_lost, "\u{fffd}")
@@ -161,19 +163,21 @@ fn is_url(encoding: &str) -> bool {
     encoding.trim() == "url"
 }
 
-/// Decodes a name. One that is no encoded text stays: some stores say so and do not encode.
+/// Decodes a name. An invalid encoding is kept, because some stores declare an encoding without
+/// applying it.
 fn decode(name: &mut String) {
     if let Some(decoded) = decode_url(name) {
         *name = decoded;
     }
 }
 
-/// Writes the body of a DeleteObjects request; the answer will name failures alone.
+/// Writes the body of a DeleteObjects request; the answer will contain only failures.
 pub fn write_delete_objects<'a>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'a str>) {
     write_delete(out, keys.map(|key| (key, None)));
 }
 
-/// Writes the body of a DeleteObjects request for single versions: keys, and the id of each version.
+/// Writes the body of a DeleteObjects request for single versions: keys, each with the ID of a
+/// version.
 pub fn write_delete_versions<'a>(
     out: &mut Vec<u8>,
     versions: impl Iterator<Item = (&'a str, &'a str)>,
@@ -200,26 +204,26 @@ fn write_delete<'a>(out: &mut Vec<u8>, versions: impl Iterator<Item = (&'a str, 
 /// A version of an object, or a delete marker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedVersion {
-    /// The object's key.
+    /// Key of the object.
     pub key: String,
-    /// The version's id.
+    /// ID of the version.
     pub id: String,
-    /// Whether it is what the key shows now.
+    /// Whether it is the current version of the key.
     pub is_latest: bool,
     /// Whether it is a delete marker.
     pub is_marker: bool,
 }
 
-/// One page of the versions of a bucket's objects, delete markers among them.
+/// One page of the versions of a bucket's objects, including delete markers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionPage {
-    /// The versions of each key, newest first, delete markers among them or by themselves.
+    /// The versions of each key, newest first; a delete marker may also stand alone.
     pub versions: Vec<ListedVersion>,
-    /// The key and id to ask the next page with, where more pages follow.
+    /// Key and ID to request the next page with, if there is one.
     pub next: Option<(String, String)>,
 }
 
-/// Reads the answer to a ListObjectVersions.
+/// Parses the answer to ListObjectVersions.
 ///
 /// # Errors
 ///
@@ -250,7 +254,8 @@ pub fn parse_version_page(xml: &[u8]) -> Result<VersionPage, XmlError> {
     Ok(page)
 }
 
-/// Reads the answer to a GetBucketVersioning: whether the bucket keeps versions, or has kept some.
+/// Parses the answer to GetBucketVersioning; returns whether the bucket keeps versions or has kept
+/// some.
 ///
 /// # Errors
 ///
@@ -265,7 +270,7 @@ pub fn parse_versioning(xml: &[u8]) -> Result<bool, XmlError> {
     Ok(is_versioned)
 }
 
-/// Reads the answer to a DeleteObjects: the keys that failed, and why.
+/// Parses the answer to DeleteObjects; returns the keys that failed, with the errors.
 ///
 /// # Errors
 ///
@@ -285,11 +290,11 @@ pub fn parse_delete_answer(xml: &[u8]) -> Result<Vec<(String, StoreError)>, XmlE
     Ok(failed)
 }
 
-/// Reads the upload's id out of the answer to a CreateMultipartUpload.
+/// Parses the upload's ID from the answer to CreateMultipartUpload.
 ///
 /// # Errors
 ///
-/// Any other document, or one without an id.
+/// Any other document, or one without an ID.
 pub fn parse_upload_id(xml: &[u8]) -> Result<String, XmlError> {
     let mut id = None;
     expect(xml, &["InitiateMultipartUploadResult"], |depth, name, text| {
@@ -300,16 +305,16 @@ pub fn parse_upload_id(xml: &[u8]) -> Result<String, XmlError> {
     id.filter(|id| !id.is_empty()).ok_or(XmlError::Missing("UploadId"))
 }
 
-/// One page of the uploads that were begun in a bucket and not completed.
+/// One page of the uploads in progress in a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UploadPage {
-    /// The key and the id of each upload.
+    /// Key and ID of each upload.
     pub uploads: Vec<(String, String)>,
-    /// The key and id to ask the next page with, where more pages follow.
+    /// Key and ID to request the next page with, if there is one.
     pub next: Option<(String, String)>,
 }
 
-/// Reads the answer to a ListMultipartUploads.
+/// Parses the answer to ListMultipartUploads.
 ///
 /// # Errors
 ///
@@ -336,16 +341,16 @@ pub fn parse_upload_page(xml: &[u8]) -> Result<UploadPage, XmlError> {
     Ok(page)
 }
 
-/// A part that was uploaded, as the completion names it.
+/// An uploaded part, as a completion lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UploadedPart {
-    /// What the store called it.
+    /// ETag that the store returned.
     pub etag: String,
-    /// The name of its checksum's element, and the checksum.
+    /// Element name of the checksum, and its value.
     pub checksum: Option<(&'static str, String)>,
 }
 
-/// Reads a part from the answer to an UploadPartCopy, with the checksum in an element of that name.
+/// Parses a part from the answer to UploadPartCopy, with the checksum in an element of this name.
 ///
 /// # Errors
 ///
@@ -373,13 +378,13 @@ pub fn parse_copied_part(
 /// One page of the parts of an upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartPage {
-    /// The parts, in the order of their numbers.
+    /// Parts in the order of their numbers.
     pub parts: Vec<UploadedPart>,
-    /// The number to ask the next page with, where more pages follow.
+    /// Part number to request the next page with, if there is one.
     pub next: Option<u64>,
 }
 
-/// Reads the answer to a ListParts, with the checksums in elements of that name.
+/// Parses the answer to ListParts, with checksums in elements of this name.
 ///
 /// # Errors
 ///
@@ -428,19 +433,19 @@ pub fn write_complete_upload<'a>(out: &mut Vec<u8>, parts: impl Iterator<Item = 
     out.extend_from_slice(b"</CompleteMultipartUpload>");
 }
 
-/// Checks the answer to a CompleteMultipartUpload or a CopyObject.
+/// Checks the answer to CompleteMultipartUpload or CopyObject.
 ///
-/// Both may fail after the status 200 was sent, and then hold an error.
+/// Both may fail after the status 200 was sent, and then contain an error.
 ///
 /// # Errors
 ///
-/// The error that it holds, or that it is any other document.
+/// The error in the answer, or that it is any other document.
 pub fn check_late_answer(xml: &[u8]) -> Result<(), XmlError> {
     let roots = ["CompleteMultipartUploadResult", "CopyObjectResult", "CopyPartResult"];
     expect(xml, &roots, |_, _, _| {})
 }
 
-/// Reads an error document; None when it is none.
+/// Parses an error document; `None` for anything else.
 pub fn parse_error(xml: &[u8]) -> Option<StoreError> {
     match expect(xml, &[], |_, _, _| {}) {
         Err(XmlError::Store(error)) => Some(error),
@@ -448,7 +453,7 @@ pub fn parse_error(xml: &[u8]) -> Option<StoreError> {
     }
 }
 
-/// Returns the body of a PutBucketVersioning.
+/// Returns the body of a PutBucketVersioning request.
 #[must_use]
 pub fn versioning_body(status: &str) -> Vec<u8> {
     format!(
@@ -458,7 +463,8 @@ pub fn versioning_body(status: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Returns the body of a PutObjectRetention that locks until a second since 1970, in governance mode.
+/// Returns the body of a PutObjectRetention request that locks in governance mode until a time in
+/// seconds since 1970.
 #[must_use]
 pub fn retention_body(until_unix_s: u64) -> Vec<u8> {
     format!(
@@ -469,7 +475,7 @@ pub fn retention_body(until_unix_s: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Returns the body of a PutObjectLegalHold.
+/// Returns the body of a PutObjectLegalHold request.
 #[must_use]
 pub fn legal_hold_body(is_held: bool) -> &'static [u8] {
     match is_held {
@@ -496,8 +502,8 @@ fn write_escaped(out: &mut Vec<u8>, text: &str) {
             b'<' => out.extend_from_slice(b"&lt;"),
             b'>' => out.extend_from_slice(b"&gt;"),
             b'\t' | b'\n' => out.push(byte),
-            // A bare carriage return would be read back as a line feed. The rest has no form in XML
-            // 1.0, so it depends on the store whether it reads this one.
+            // A bare carriage return would be read as a line feed. XML 1.0 cannot represent the
+            // other control characters, so it depends on the store whether it accepts this form.
             byte if byte < b' ' => {
                 out.extend_from_slice(b"&#");
                 crate::encode::write_number(out, byte.into());
@@ -508,13 +514,13 @@ fn write_escaped(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Walks a document that should have one of these roots; an error document is an error.
+/// Parses a document that must have one of these roots; an error document is returned as an error.
 fn expect(
     xml: &[u8],
     roots: &[&str],
     mut visit: impl FnMut(usize, &[u8], Option<&str>),
 ) -> Result<(), XmlError> {
-    // Services beside a store, such as STS, wrap the same error into an "ErrorResponse".
+    // Other services, such as STS, wrap the same error in an "ErrorResponse".
     let (mut error, mut wrapped) = (StoreError::default(), StoreError::default());
     let root = walk(xml, |depth, name, text| {
         let store_error = if depth == 3 { &mut wrapped } else { &mut error };
@@ -534,10 +540,10 @@ fn expect(
     }
 }
 
-/// Goes through a document, and at the end of every element tells its depth and name; its text
-/// too if it held no other elements. Returns the root's name.
+/// Walks through a document, and at the end of every element passes on its depth and name, and its
+/// text if it contained no other elements. Returns the root's name.
 fn walk(xml: &[u8], mut visit: impl FnMut(usize, &[u8], Option<&str>)) -> Result<String, XmlError> {
-    // While it works on a long request, a store may send blanks before the document.
+    // During a long request, a store may send blanks before the document.
     let mut reader = Reader::from_reader(xml.trim_ascii_start());
     reader.config_mut().expand_empty_elements = true;
     let (mut depth, mut root) = (0_usize, None);
@@ -575,7 +581,7 @@ fn walk(xml: &[u8], mut visit: impl FnMut(usize, &[u8], Option<&str>)) -> Result
             }
             Event::Eof => break,
             Event::Empty(_) | Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
-            // No store sends one, and entities could be declared there.
+            // No store sends one, and it could declare entities.
             Event::DocType(_) => return Err(XmlError::Malformed),
         }
     }

@@ -1,16 +1,16 @@
-//! Responses, whole and cut anywhere, sane and hostile.
+//! Responses, whole and in pieces, valid and hostile.
 
 use loadstone_wire::http1::{Event, HEAD_BYTES_MAX, Method, ParseError, ResponseParser};
 use proptest::prelude::*;
 
-/// What a response came to.
+/// A parsed response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     status: u16,
     keep_alive: bool,
     etag: Option<Vec<u8>>,
     body: Vec<u8>,
-    /// The bytes behind the end of the response.
+    /// Number of bytes after the end of the response.
     left: usize,
 }
 
@@ -164,7 +164,7 @@ fn the_end_of_the_stream_is_distinguished_from_a_truncated_answer() {
     assert_eq!(get("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"), Err(ParseError::Truncated));
 }
 
-/// Fragments that, put together at random, make answers, nearly answers and nonsense.
+/// Fragments that are combined at random into valid, almost valid and invalid responses.
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
     let fragment = prop::sample::select(vec![
         "HTTP/1.1 200 OK\r\n",
@@ -193,8 +193,8 @@ fn cut<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     ends.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
-/// How many bytes are left when an answer ends depends on how many were given, so the seams
-/// are compared without it.
+/// Removes the number of remaining bytes, which depends on how the input was split, before
+/// comparing results.
 fn without_left(response: Result<Seen, ParseError>) -> Result<Seen, ParseError> {
     response.map(|response| Seen { left: 0, ..response })
 }

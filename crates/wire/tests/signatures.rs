@@ -1,4 +1,4 @@
-//! Signatures against the examples of the AWS documentation, and against botocore.
+//! Compares signatures with the examples of the AWS documentation, and with botocore.
 
 use loadstone_wire::{
     digest::sha256,
@@ -145,7 +145,7 @@ fn every_request_has_the_same_signature_as_with_botocore() {
             payload: hash.as_ref().map_or(Payload::Unsigned, Payload::Sha256),
         };
         let mut signer = Signer::new(credentials, &case.region, "s3");
-        // A signer that has signed on another day, and in another second, must not show it.
+        // Signatures on another day and in another second must not affect this one.
         signed(&mut signer, case.unix_s - 100_000, &request);
         signed(&mut signer, case.unix_s - 1, &request);
         let head = signed(&mut signer, case.unix_s, &request);

@@ -1,14 +1,14 @@
 //! SHA-256 of several messages at once.
 //!
-//! Each round of SHA-256 waits for the one before it, and a processor's own instructions for them
-//! take longer than they keep it busy: side by side, four messages of 4 KiB take 1.35 µs each where
-//! one alone takes 2.3 (AMD EPYC of 2024; two take 1.6, three 1.55). The idea is that of Gueron and
-//! Krasnov, "Simultaneous hashing of multiple messages", 2012.
+//! Each round of SHA-256 waits for the previous one, and the latency of a processor's SHA
+//! instructions exceeds their cost: side by side, four messages of 4 KiB take 1.35 µs each, while a
+//! single one takes 2.3 (AMD EPYC of 2024; two take 1.6, three 1.55). The idea is that of Gueron
+//! and Krasnov, "Simultaneous hashing of multiple messages", 2012.
 
-/// How many messages are hashed at once.
+/// Number of messages that are hashed at once.
 pub const LANES: usize = 4;
 
-/// The unit of SHA-256.
+/// Block size of SHA-256.
 pub const SHA256_BLOCK_BYTES: usize = 64;
 
 /// FIPS 180-4, 5.3.3.
@@ -23,7 +23,7 @@ const INITIAL: [u32; 8] = [
     0x5be0_cd19,
 ];
 
-/// A SHA-256 of as many messages as there are lanes, all of one length.
+/// SHA-256 of as many messages as there are lanes, all of the same length.
 #[derive(Debug)]
 pub struct Sha256Lanes {
     states: [[u32; 8]; LANES],
@@ -37,7 +37,8 @@ impl Default for Sha256Lanes {
 }
 
 impl Sha256Lanes {
-    /// Tells whether this processor hashes faster side by side; else it takes one after the other.
+    /// Returns whether this processor hashes faster side by side; otherwise lanes are hashed one
+    /// after the other.
     #[must_use]
     pub fn are_faster() -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -46,10 +47,10 @@ impl Sha256Lanes {
         return false;
     }
 
-    /// Takes the next bytes of each message.
+    /// Adds the next bytes of each message.
     ///
     /// # Panics
-    /// When they are not as many whole blocks of each.
+    /// The pieces are not the same number of whole blocks.
     pub fn update(&mut self, pieces: [&[u8]; LANES]) {
         let blocks = pieces.map(|piece| piece.as_chunks::<SHA256_BLOCK_BYTES>());
         let count = blocks[0].0.len();
@@ -59,17 +60,18 @@ impl Sha256Lanes {
         self.bytes += (count * SHA256_BLOCK_BYTES) as u64;
     }
 
-    /// Takes what is left of each message, less than a block, and returns the digests.
+    /// Adds the rest of each message, less than a block, and returns the digests.
     ///
     /// # Panics
-    /// When it is more, or not as much of each.
+    /// The rests are too long, or have different lengths.
     #[must_use]
     pub fn finish(mut self, rests: [&[u8]; LANES]) -> [[u8; 32]; LANES] {
         let length = rests[0].len();
         let fits = |rest: &&[u8]| rest.len() == length && length < SHA256_BLOCK_BYTES;
         assert!(rests.iter().all(fits), "less than a block, as much of each message");
         let bits = (self.bytes + length as u64) * 8;
-        // A bit that ends the message, zeros, and the message's length in the last eight bytes.
+        // Padding: a bit that ends the message, zeros, and the message's length in the last eight
+        // bytes.
         let padded_bytes = (length + 9).next_multiple_of(SHA256_BLOCK_BYTES);
         let mut ends = [[0; 2 * SHA256_BLOCK_BYTES]; LANES];
         for (end, rest) in ends.iter_mut().zip(rests) {
@@ -88,11 +90,11 @@ impl Sha256Lanes {
     }
 }
 
-/// Takes the next blocks of each lane into its state.
+/// Adds the next blocks of each lane to its state.
 fn compress(states: &mut [[u32; 8]; LANES], blocks: [&[[u8; SHA256_BLOCK_BYTES]]; LANES]) {
     #[cfg(target_arch = "x86_64")]
     if Sha256Lanes::are_faster() {
-        // SAFETY: the processor has what it takes; the line above saw to it.
+        // SAFETY: the line above checks that the processor has the instructions.
         return unsafe { x86::compress(states, blocks) };
     }
     one_by_one(states, blocks);
@@ -182,14 +184,16 @@ mod x86 {
         0xc671_78f2,
     ];
 
-    /// The words of a state as the instructions want them, the first named in the highest place.
+    /// The words of a state in the order of the instructions, the first named in the highest
+    /// position.
     #[derive(Clone, Copy)]
     struct State {
         abef: __m128i,
         cdgh: __m128i,
     }
 
-    // No closure holds vectors here: what calls it lacks the feature, so it would not be inlined.
+    // No closure contains vectors here: its caller lacks the target feature, so it would not be
+    // inlined.
 
     #[target_feature(enable = "sha,sse4.1")]
     pub(super) fn compress(
@@ -214,7 +218,7 @@ mod x86 {
         }
     }
 
-    /// Takes one block of each lane, four rounds of all lanes at a time.
+    /// Adds one block of each lane, four rounds of all lanes at a time.
     #[inline]
     #[target_feature(enable = "sha,sse4.1")]
     fn take_block(lanes: &mut [State; LANES], blocks: [&[u8; SHA256_BLOCK_BYTES]; LANES]) {
@@ -239,7 +243,7 @@ mod x86 {
                     let sums = _mm_add_epi32(words[four], constants);
                     *cdgh = _mm_sha256rnds2_epu32(*cdgh, *abef, sums);
                     *abef = _mm_sha256rnds2_epu32(*abef, *cdgh, _mm_shuffle_epi32(sums, 0x0e));
-                    // The words of sixteen rounds later.
+                    // The words for sixteen rounds later.
                     if sixteen < 3 {
                         let older = _mm_sha256msg1_epu32(words[four], words[w1]);
                         let newer = _mm_alignr_epi8(words[w3], words[w2], 4);
@@ -259,7 +263,7 @@ mod x86 {
     #[target_feature(enable = "ssse3")]
     fn four_words(bytes: &[u8; 16]) -> __m128i {
         let swap = _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3);
-        // SAFETY: it reads as many bytes as there are, and asks for no alignment.
+        // SAFETY: it reads exactly the array, and requires no alignment.
         _mm_shuffle_epi8(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }, swap)
     }
 }
@@ -277,7 +281,7 @@ mod tests {
             let messages: [Vec<u8>; LANES] = std::array::from_fn(|lane| {
                 (0..length).map(|at| (at * 7 + lane * 31 + at / 251) as u8).collect()
             });
-            // In two goes, so that the state is kept between them.
+            // In two calls, so that the state is kept between them.
             let first = length / SHA256_BLOCK_BYTES / 2 * SHA256_BLOCK_BYTES;
             let whole = length / SHA256_BLOCK_BYTES * SHA256_BLOCK_BYTES;
             let mut lanes = Sha256Lanes::default();

@@ -1,21 +1,21 @@
-//! Takes the chunked transfer coding off a body, any number of bytes at a time.
+//! Decodes the chunked transfer coding of a body, in pieces of any size.
 
 use super::error::ParseError;
 
-/// The longest chunk-size line, extensions included.
+/// Maximum length of a chunk-size line, including extensions.
 const LINE_BYTES_MAX: usize = 4096;
-/// The longest trailer section.
+/// Maximum length of the trailer section.
 const TRAILER_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In the digits of a chunk size; how many were seen.
+    /// In the digits of a chunk size, with the number of digits so far.
     Size {
         digits: u8,
     },
-    /// Behind the digits: blanks or an extension, up to the end of the line.
+    /// After the digits: blanks or an extension, up to the end of the line.
     Extension,
-    /// Behind the carriage return of the size line.
+    /// After the carriage return of the size line.
     SizeNewline,
     Data,
     DataReturn,
@@ -23,26 +23,26 @@ enum State {
     /// At the start of a trailer line.
     TrailerStart,
     TrailerLine,
-    /// Behind the carriage return of the empty line that ends everything.
+    /// After the carriage return of the last empty line.
     LastNewline,
     Done,
 }
 
-/// What one step over the input found.
+/// Result of one step over the input.
 pub(super) enum Piece {
-    /// So many bytes of framing were passed over; everything is read that was given.
+    /// This many bytes of framing were skipped; the input is used up.
     More(usize),
-    /// Framing of the first length was passed over, then data of the second length follows.
+    /// Framing of the first length was skipped, and data of the second length follows.
     Data(usize, usize),
-    /// The body is over after so many bytes.
+    /// The body ends after this many bytes.
     End(usize),
 }
 
-/// The decoder: where in the coding the stream is.
+/// The state of the decoder.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunked {
     state: State,
-    /// While reading a size: the size so far. While in data: the bytes still to come.
+    /// While reading a size: the size so far. While in data: the number of missing bytes.
     left: u64,
     /// Bytes of the current size line, or of the trailers.
     line: usize,
@@ -53,7 +53,7 @@ impl Chunked {
         Self { state: State::Size { digits: 0 }, left: 0, line: 0 }
     }
 
-    /// Reads on to the next piece of data, the end of the body or the end of the input.
+    /// Continues to the next piece of data, the end of the body or the end of the input.
     pub(super) fn step(&mut self, input: &[u8]) -> Result<Piece, ParseError> {
         for (position, &byte) in input.iter().enumerate() {
             if self.state == State::Data {
@@ -73,13 +73,13 @@ impl Chunked {
         Ok(Piece::More(input.len()))
     }
 
-    /// Passes over one byte that is not data.
+    /// Processes one byte that is not data.
     fn framing(&mut self, byte: u8) -> Result<(), ParseError> {
         self.state = match (self.state, byte) {
             (State::Size { digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 self.digit(byte, digits)?
             }
-            // A size of no digits is none.
+            // A size without digits is invalid.
             (State::Size { digits: 0 }, _) => return Err(ParseError::BadChunk),
             (State::Size { .. }, b'\r') | (State::Extension, b'\r') => State::SizeNewline,
             (State::Size { .. }, b';' | b' ' | b'\t') => State::Extension,
@@ -113,7 +113,7 @@ impl Chunked {
     }
 
     fn digit(&mut self, byte: u8, digits: u8) -> Result<State, ParseError> {
-        // Sixteen digits fill the number; more, even zeros, are not what a sane server sends.
+        // Sixteen digits fill the number; more digits, even zeros, are rejected.
         if digits == 16 {
             return Err(ParseError::BadChunk);
         }

@@ -1,4 +1,4 @@
-//! Writes request heads into a buffer that is used again and again.
+//! Writes request heads into a reused buffer.
 
 use crate::encode::write_number;
 
@@ -15,12 +15,12 @@ pub enum Method {
     Post,
     /// `DELETE`
     Delete,
-    /// `COPY`, which only Swift knows
+    /// `COPY`, of Swift only
     Copy,
 }
 
 impl Method {
-    /// Returns the method as it stands on the request line.
+    /// Returns the method as in the request line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -32,20 +32,20 @@ impl Method {
         }
     }
 
-    /// Returns the method of a name, if the drivers send it.
+    /// Returns the method with this name, if the drivers send it.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Get, Self::Put, Self::Head, Self::Post, Self::Delete, Self::Copy]
             .into_iter()
             .find(|method| method.name() == name)
     }
 
-    /// Whether the same request sent twice leaves the server as one would (RFC 9110, 9.2.2).
+    /// Returns whether a request sent twice has the same effect as one sent once (RFC 9110, 9.2.2).
     pub const fn is_idempotent(self) -> bool {
         !matches!(self, Self::Post | Self::Copy)
     }
 }
 
-/// Writes the request line. `path` and `query` are encoded already; the query has no `?`.
+/// Writes the request line. `path` and `query` must be encoded; the query has no `?`.
 pub fn request_line(out: &mut Vec<u8>, method: Method, path: &[u8], query: &[u8]) {
     out.extend_from_slice(method.name().as_bytes());
     out.push(b' ');

@@ -1,4 +1,4 @@
-//! Reads responses: a head, then a body in one of the framings of RFC 9112.
+//! Parses responses: a head, then a body in one of the framings of RFC 9112.
 
 use std::mem::MaybeUninit;
 
@@ -8,13 +8,13 @@ use super::{
     request::Method,
 };
 
-/// The largest response head that is read.
+/// Maximum length of a response head.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
-/// The most interim (1xx) responses that are skipped before one that counts.
+/// Maximum number of interim (1xx) responses that are skipped.
 pub const INTERIM_MAX: u32 = 32;
-/// The most header lines in one head.
+/// Maximum number of header lines in one head.
 const HEADERS_MAX: usize = 128;
-/// What every response starts with.
+/// First bytes of every response.
 const START: &[u8] = b"HTTP/1.";
 
 #[derive(Clone, Copy, Debug)]
@@ -26,45 +26,45 @@ enum State {
     Done,
 }
 
-/// One step of reading.
+/// Result of one step of parsing.
 #[derive(Debug)]
 pub struct Parsed<'a> {
-    /// How many bytes of the input are used up, the event's own bytes included.
+    /// Number of bytes consumed from the input, including those of the event.
     pub consumed: usize,
-    /// What they held.
+    /// What the bytes contained.
     pub event: Event<'a>,
 }
 
-/// What a step found.
+/// Event of a step of parsing.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Nothing yet: the input is used up, give more.
+    /// The input is used up: provide more.
     More,
     /// The head of the response.
     Head(Head<'a>),
-    /// Some bytes of the body, without any framing.
+    /// Bytes of the body, without framing.
     Body(&'a [u8]),
-    /// The response is over. Input that is left belongs to no response.
+    /// The response is complete. Remaining input does not belong to it.
     End,
 }
 
 /// The head of a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
-    /// The status code, 200 to 999.
+    /// Status code, 200 to 999.
     pub status: u16,
-    /// The length of the body where it is announced; also for HEAD, where none follows.
+    /// Length of the body, if it is announced; also for HEAD, where no body follows.
     pub content_length: Option<u64>,
     /// Whether the body is chunked.
     pub is_chunked: bool,
-    /// Whether the connection may be used again once the body is read.
+    /// Whether the connection may be reused after the body.
     pub keep_alive: bool,
     raw: &'a [u8],
 }
 
 impl<'a> Head<'a> {
-    /// Goes through the headers line by line, names as they were sent, values without the blanks around
-    /// them: for what is asked of few responses.
+    /// Iterates over the headers, with names as sent and values without surrounding blanks.
+    /// Searches linearly, for headers that are rarely needed.
     pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let lines = self.raw.split(|&byte| byte == b'\n').skip(1);
         lines.filter_map(|line| {
@@ -73,29 +73,29 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// Returns the first value of a header, without the blanks around it.
+    /// Returns the first value of a header, without surrounding blanks.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.headers()
             .find(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes()))
             .map(|(_, value)| value)
     }
 
-    /// Returns the first value of a header if it is readable text.
+    /// Returns the first value of a header, if it is valid text.
     pub fn header_text(&self, name: &str) -> Option<&'a str> {
         self.header(name).and_then(|value| std::str::from_utf8(value).ok())
     }
 }
 
-/// Reads one response after another, from input cut anywhere.
+/// Parses one response after another, from input in pieces of any size.
 #[derive(Debug)]
 pub struct ResponseParser {
     state: State,
     /// Whether the request was a HEAD, whose response has no body.
     is_bodiless: bool,
     interim: u32,
-    /// Whether any byte of the response has come.
+    /// Whether any byte of the response has arrived.
     has_begun: bool,
-    /// The start of a head that did not come in one piece.
+    /// The start of a head that did not arrive in one piece.
     stash: Vec<u8>,
 }
 
@@ -112,7 +112,7 @@ impl Default for ResponseParser {
 }
 
 impl ResponseParser {
-    /// Gets ready for the response to a request of this method.
+    /// Prepares for the response to a request with this method.
     pub fn start(&mut self, method: Method) {
         self.state = State::Head;
         self.is_bodiless = method == Method::Head;
@@ -121,16 +121,17 @@ impl ResponseParser {
         self.stash.clear();
     }
 
-    /// Whether a byte of the response has come.
+    /// Returns whether any byte of the response has arrived.
     pub const fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// Reads on. Call again with the input left, until `More` (give new input) or `End`.
+    /// Continues parsing. Call again with the remaining input, until `More` (provide new input) or
+    /// `End`.
     ///
     /// # Errors
     ///
-    /// Whatever is not a response. The connection is of no more use then.
+    /// Input that is not a response. The connection is then unusable.
     pub fn next<'a>(&'a mut self, input: &'a [u8]) -> Result<Parsed<'a>, ParseError> {
         if input.is_empty() && !matches!(self.state, State::Length(0) | State::Done) {
             return Ok(Parsed { consumed: 0, event: Event::More });
@@ -161,7 +162,7 @@ impl ResponseParser {
         }
     }
 
-    /// Returns how much of a body of known length is still to come, where any is.
+    /// Returns how many bytes of a body of known length are missing, if any.
     pub const fn body_left(&self) -> Option<u64> {
         match self.state {
             State::Length(left) if left > 0 => Some(left),
@@ -169,11 +170,11 @@ impl ResponseParser {
         }
     }
 
-    /// Passes over bytes of a body of known length without looking at them.
+    /// Skips bytes of a body of known length without inspecting them.
     ///
     /// # Panics
     ///
-    /// There were not as many left.
+    /// Fewer bytes are left.
     pub fn skip(&mut self, bytes: u64) {
         match &mut self.state {
             State::Length(left) => *left -= bytes,
@@ -181,7 +182,7 @@ impl ResponseParser {
         }
     }
 
-    /// Says whether the response was complete when the connection was closed by the peer.
+    /// Checks whether the response was complete when the peer closed the connection.
     ///
     /// # Errors
     ///
@@ -208,7 +209,7 @@ impl ResponseParser {
             if rest.is_empty() {
                 return Ok(Parsed { consumed: position, event: Event::More });
             }
-            // Nearly every head comes in one piece, and is read where it lies.
+            // Almost every head arrives in one piece, and is parsed in place.
             let Some((mut framing, length)) = read_whole(rest)? else {
                 break;
             };
@@ -222,7 +223,7 @@ impl ResponseParser {
         self.next_split_head(input, position)
     }
 
-    /// Collects a head that came in pieces.
+    /// Collects a head that arrives in pieces.
     fn next_split_head<'a>(
         &'a mut self,
         input: &'a [u8],
@@ -270,7 +271,7 @@ impl ResponseParser {
     }
 }
 
-/// What matters for the framing, copied out of a head.
+/// The parts of a head that determine the framing, copied.
 struct Framing {
     status: u16,
     content_length: Option<u64>,
@@ -290,7 +291,7 @@ impl Framing {
     }
 }
 
-/// Reads a head that lies in the input as a whole; None when its end is not there yet.
+/// Parses a head that is complete in the input; `None` if its end has not arrived.
 fn read_whole(input: &[u8]) -> Result<Option<(Framing, usize)>, ParseError> {
     // httparse would skip empty lines first; a response never starts with one.
     if !input.starts_with(START) {
@@ -309,8 +310,8 @@ fn read_whole(input: &[u8]) -> Result<Option<(Framing, usize)>, ParseError> {
             Ok(Some((framing, length)))
         }
         Ok(_) => Ok(None),
-        // The same bytes must fail the same way however they were cut, so an error counts only
-        // once the whole head is there.
+        // The same bytes must fail in the same way for all sizes of pieces, so an error counts only
+        // once the head is complete.
         Err(error) => match head_end(input, 0) {
             Some(end) if end <= HEAD_BYTES_MAX => Err(match error {
                 httparse::Error::TooManyHeaders => ParseError::HeadTooLarge,
@@ -334,7 +335,7 @@ fn read_framing(response: &httparse::Response<'_, '_>) -> Result<Framing, ParseE
     };
     let mut is_coded = false;
     for header in response.headers.iter() {
-        // The length tells most headers apart, before a byte is looked at.
+        // The length distinguishes most headers without comparing bytes.
         match header.name.len() {
             10 if header.name.eq_ignore_ascii_case("connection") => {
                 read_connection(header.value, &mut framing.keep_alive);
@@ -358,7 +359,7 @@ fn read_framing(response: &httparse::Response<'_, '_>) -> Result<Framing, ParseE
     }
     framing.is_chunked = is_coded;
     if is_coded && framing.content_length.take().is_some() {
-        // Both at once: chunked holds, and the connection is not to be trusted any further.
+        // With both headers, chunked takes precedence, and the connection is not reused.
         framing.keep_alive = false;
     }
     Ok(framing)
@@ -393,7 +394,8 @@ fn read_length(value: &[u8]) -> Result<u64, ParseError> {
     })
 }
 
-/// Moves bytes up to the end of the head into the stash; the number moved once the end is there.
+/// Moves bytes up to the end of the head into the stash; returns their number once the end has
+/// arrived.
 fn stash_head(stash: &mut Vec<u8>, input: &[u8]) -> Result<Option<usize>, ParseError> {
     let had = stash.len();
     let room = (HEAD_BYTES_MAX + 1).saturating_sub(had);
@@ -402,7 +404,7 @@ fn stash_head(stash: &mut Vec<u8>, input: &[u8]) -> Result<Option<usize>, ParseE
     if !is_start {
         return Err(ParseError::NotHttp);
     }
-    // The end may lie across the seam.
+    // The end may be split between the old and the new bytes.
     match head_end(stash, had.saturating_sub(2)) {
         Some(end) if end <= HEAD_BYTES_MAX => {
             stash.truncate(end);
@@ -413,7 +415,7 @@ fn stash_head(stash: &mut Vec<u8>, input: &[u8]) -> Result<Option<usize>, ParseE
     }
 }
 
-/// Returns the position behind the empty line that ends a head.
+/// Returns the position after the empty line that ends a head.
 fn head_end(bytes: &[u8], from: usize) -> Option<usize> {
     memchr::memchr_iter(b'\n', &bytes[from..]).find_map(|position| {
         let after = from + position + 1;
