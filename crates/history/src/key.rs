@@ -3,7 +3,7 @@
 use crate::call::{ABSENT, Action, Call, take_out};
 use crate::explain::{self, Anomaly, Kind, Staleness};
 use crate::lists;
-use crate::search::{Found, search};
+use crate::search::{SearchResult, search};
 use crate::zones;
 
 /// Consistency model of a store.
@@ -158,9 +158,9 @@ fn decide(calls: &[Call], initial: Initial) -> Decision {
         Initial::Unknown => (calls, unwritten(calls)),
     };
     match search(behind_first, &values) {
-        Found::Order => Decision::Right,
-        Found::Nothing => Decision::Undecided,
-        Found::NoOrder(stuck_at) => {
+        SearchResult::Order => Decision::Right,
+        SearchResult::Nothing => Decision::Undecided,
+        SearchResult::NoOrder(stuck_at) => {
             let stuck = behind_first[stuck_at];
             let around = (0..).zip(behind_first).filter(|(place, call)| {
                 *place == stuck_at

@@ -17,7 +17,7 @@ const AHEAD_MAX: usize = 128;
 
 /// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum SearchResult {
     /// There is a linearization.
     Order,
     /// There is none; the attempt that came farthest failed before the answer of the call at this
@@ -89,7 +89,7 @@ struct Search<'a> {
 
 /// Searches for a linearization of calls, which are sorted by their begins. The first value is one
 /// of `initial`.
-pub(crate) fn search(calls: &[Call], initial: &[u64]) -> Found {
+pub(crate) fn search(calls: &[Call], initial: &[u64]) -> SearchResult {
     let mut seers: Vec<(u64, u32)> = (0..)
         .zip(calls)
         .filter(|(_, call)| call.is_answered())
@@ -102,7 +102,7 @@ pub(crate) fn search(calls: &[Call], initial: &[u64]) -> Found {
 }
 
 impl Search<'_> {
-    fn run(&self, initial: &[u64]) -> Found {
+    fn run(&self, initial: &[u64]) -> SearchResult {
         let mut tried: HashSet<State, BuildHasherDefault<Mix>> = HashSet::default();
         let value_of = |value: &u64| State { first: 0, done: 0, value: self.canonical(*value) };
         let mut waiting: Vec<State> = initial.iter().map(value_of).collect();
@@ -114,10 +114,10 @@ impl Search<'_> {
             if !tried.insert(state) {
                 continue;
             }
-            let Some(step) = self.ready(&mut state, &mut next) else { return Found::Order };
+            let Some(step) = self.ready(&mut state, &mut next) else { return SearchResult::Order };
             is_bounded |= step.is_cut;
             if steps_left < next.len() + 1 {
-                return Found::Nothing;
+                return SearchResult::Nothing;
             }
             steps_left -= next.len() + 1;
             if step.due_ns >= stuck_ns {
@@ -128,7 +128,7 @@ impl Search<'_> {
             let children = next.iter().filter_map(|place| self.after(&state, *place, &next));
             waiting.extend(children);
         }
-        if is_bounded { Found::Nothing } else { Found::NoOrder(stuck_at) }
+        if is_bounded { SearchResult::Nothing } else { SearchResult::NoOrder(stuck_at) }
     }
 
     /// Linearizes calls that change nothing, and finds those that may change the value next.

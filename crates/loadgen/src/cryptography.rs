@@ -99,22 +99,22 @@ type Client<T> = Pin<Box<dyn Future<Output = T>>>;
 /// A counted client.
 struct Counted<T> {
     client: Client<T>,
-    own: Spent,
+    spent: Spent,
 }
 
 /// Counts the time of a client separately. The future is boxed, so that a driver's client loop is
 /// compiled once for counted and uncounted clients.
 pub(crate) fn counted<T>(client: Client<T>) -> impl Future<Output = T> {
-    Counted { client, own: Spent::default() }
+    Counted { client, spent: Spent::default() }
 }
 
 impl<T> Future for Counted<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        SPENT.set(Some(self.own));
+        SPENT.set(Some(self.spent));
         let polled = self.client.as_mut().poll(context);
-        self.own = SPENT.take().unwrap_or_default();
+        self.spent = SPENT.take().unwrap_or_default();
         polled
     }
 }

@@ -45,7 +45,7 @@ pub struct Dataset {
     is_flat: bool,
 }
 
-/// Where names and sizes of objects come from.
+/// Source of the names and sizes of objects.
 #[derive(Debug, Clone)]
 enum Names {
     /// Names from numbers; sizes from a distribution.

@@ -19,11 +19,11 @@ pub enum Error {
     Target {
         /// Kind of the error, for programs.
         kind: Kind,
-        /// What was tried, and on which resource.
+        /// The action, and the resource that it applied to.
         what: String,
-        /// What the target answered.
+        /// The target's answer.
         came_back: String,
-        /// What the user can do.
+        /// Advice for the user.
         hint: Option<String>,
         /// Whether the target refused, so that the request is known not to be executed.
         is_refusal: bool,
@@ -31,7 +31,7 @@ pub enum Error {
     /// The host refused something that the load generator itself needs.
     #[error("{what}: {source}")]
     Host {
-        /// What was tried.
+        /// The action.
         what: &'static str,
         /// The kernel's error.
         source: io::Error,

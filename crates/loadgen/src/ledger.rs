@@ -66,7 +66,7 @@ impl Entry {
     }
 }
 
-/// What an operation does to its objects, as far as a ledger records it.
+/// Effect of an operation on its objects, as far as a ledger records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     Writes,

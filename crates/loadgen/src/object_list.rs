@@ -107,7 +107,7 @@ impl Lister {
     }
 }
 
-/// What a list gives for one object.
+/// One object in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) size_bytes: Option<u64>,

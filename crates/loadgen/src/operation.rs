@@ -87,7 +87,7 @@ pub enum Operation {
     DeleteLocked,
 }
 
-/// What other code needs to know of an operation.
+/// Facts about an operation that other code needs.
 #[derive(Debug, Clone, Copy)]
 pub struct OperationInfo {
     /// The operation that this row describes.
@@ -96,9 +96,9 @@ pub struct OperationInfo {
     pub name: &'static str,
     /// One line for users.
     pub summary: &'static str,
-    /// What one request applies to.
+    /// Subject of one request.
     pub scope: Scope,
-    /// What it does to objects.
+    /// Effect on objects.
     pub effect: Effect,
     /// Direction of the payload.
     pub payload: Payload,
@@ -117,7 +117,7 @@ pub struct OperationInfo {
     pub takes_from: &'static [Operation],
 }
 
-/// What one request of an operation applies to.
+/// Kind of subject of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -131,7 +131,7 @@ pub enum Scope {
     Bucket,
 }
 
-/// What an operation does to objects.
+/// Effect of an operation on objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {

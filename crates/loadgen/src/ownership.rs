@@ -94,7 +94,7 @@ fn digest(name: &str) -> String {
     String::from_utf8_lossy(&hex_of_sha256(&sha256(name.as_bytes()))[..DIGITS]).into_owned()
 }
 
-/// What a trial may treat as its own.
+/// The places and objects that a trial may treat as its own.
 #[derive(Debug)]
 pub(crate) struct Title {
     pub(crate) run: String,
@@ -260,7 +260,7 @@ pub(crate) fn says_no(status: u16) -> bool {
     (400..500).contains(&status) && status != 408
 }
 
-/// Which keys to list.
+/// Keys to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Keys with the dataset's prefix.
@@ -463,7 +463,7 @@ async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<
     }
 }
 
-/// What exists under the key of a place's claim.
+/// The object with the key of a place's claim.
 enum Claim {
     Absent,
     /// A claim of ours, with its text.

@@ -38,7 +38,7 @@ const WAIT_NS_MAX: u64 = 50_000_000;
 /// Maximum time between two checks of deadlines, and so the maximum delay of a timeout.
 const SWEEP_NS_MAX: u64 = 100_000_000;
 
-/// What a reactor blocks on: epoll for sockets, a ring for files.
+/// Waits for events: epoll for sockets, a ring for files.
 pub(crate) trait Park {
     /// Waits until an event comes or `timeout_ns` have passed, and calls `wake` for each task whose
     /// event came. A timeout of zero polls.

@@ -94,11 +94,11 @@ pub(crate) struct Row {
     pub parts_failed: u64,
     /// Time that actions spent on encryption; only of actions that spent any.
     pub encryption: Option<Box<Histogram<u64>>>,
-    /// Time that actions spent on wrapping keys, likewise.
+    /// Time that actions spent on wrapping keys; only of actions that spent any.
     pub wrapping: Option<Box<Histogram<u64>>>,
-    /// Time that actions spent on hashing, likewise.
+    /// Time that actions spent on hashing; only of actions that spent any.
     pub hashing: Option<Box<Histogram<u64>>>,
-    /// Time that actions spent on encrypting paths, likewise.
+    /// Time that actions spent on encrypting paths; only of actions that spent any.
     pub paths: Option<Box<Histogram<u64>>>,
     /// From the begin of the first of these actions to the end of the last, since the trial's
     /// start.

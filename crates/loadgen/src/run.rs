@@ -63,7 +63,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// As [`TICK`], while the load waits for its start.
 const HELD_TICK: Duration = Duration::from_millis(5);
 
-/// What one load thread returns when it ends.
+/// Result of one load thread.
 #[derive(Debug, Default)]
 struct ThreadEnd {
     tally: Tally,
@@ -366,7 +366,7 @@ fn watch(
     }
 }
 
-/// What a load thread needs: the same for each thread except its number.
+/// Parameters of a load thread: the same for each thread except its number.
 struct LoadThread<'a, D> {
     trial: &'a Trial,
     driver: &'a Arc<D>,
@@ -539,7 +539,7 @@ fn summary(
     for times in &mut iterations {
         times.start_ns = times.start_ns.saturating_sub(start.monotonic_ns);
     }
-    // Where hosts were given a common start, the trial's times count from that start.
+    // If hosts were given a common start, the trial's times count from that start.
     let start_error_ns =
         control.hold.started().and_then(|_| iterations.first()).map(|first| first.start_ns);
     let ended_early = shared.ended_early();

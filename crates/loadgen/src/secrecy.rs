@@ -57,20 +57,20 @@ pub fn foreign_line(text: &str) -> String {
 /// the target chooses, such as keys and tokens of listings, is cut.
 pub(crate) fn foreign_text(text: &str) -> String {
     let known = KNOWN.lock().expect("the lock is not poisoned");
-    told(text, |part| known.blot(part))
+    blotted_and_cut(text, |part| known.blot(part))
 }
 
 /// Blots and cuts a text, without searching more of it than necessary.
-fn told(text: &str, blot: impl Fn(&str) -> String) -> String {
+fn blotted_and_cut(text: &str, blot: impl Fn(&str) -> String) -> String {
     let mut seen_bytes = 2 * TOLD_CHARACTERS;
     loop {
         let end = seen_bytes.min(text.len());
         let end = (end..).find(|at| text.is_char_boundary(*at)).expect("its end is one");
-        let told = plain(&blot(&text[..end]));
+        let blotted = plain(&blot(&text[..end]));
         // A remaining part of a secret at the end may be too short to recognise.
-        let is_enough = told.chars().nth(TOLD_CHARACTERS + PART_BYTES).is_some();
+        let is_enough = blotted.chars().nth(TOLD_CHARACTERS + PART_BYTES).is_some();
         if is_enough || end == text.len() {
-            return cut(&told, TOLD_CHARACTERS).into_owned();
+            return cut(&blotted, TOLD_CHARACTERS).into_owned();
         }
         // Blotting shortens the text.
         seen_bytes *= 8;
@@ -552,7 +552,7 @@ mod tests {
                 format!("{}{secret}", "l".repeat(lead - 2 * PART_BYTES)),
             ] {
                 let whole = cut(&plain(&blot(&text, [secret])), TOLD_CHARACTERS).into_owned();
-                assert_eq!(told(&text, |part| blot(part, [secret])), whole);
+                assert_eq!(blotted_and_cut(&text, |part| blot(part, [secret])), whole);
             }
         }
     }

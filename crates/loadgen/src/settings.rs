@@ -202,7 +202,7 @@ mod tests {
         },
     ];
 
-    fn found(settings: Value) -> Vec<String> {
+    fn mistakes_in(settings: Value) -> Vec<String> {
         let Value::Object(map) = settings else { panic!("the test's settings are a map") };
         mistakes(TABLE, &map)
     }
@@ -210,12 +210,12 @@ mod tests {
     #[test]
     fn valid_settings_have_no_mistakes() {
         let settings = json!({"endpoints": ["a", "b"], "secret": {"env": "KEY"}, "style": "path"});
-        assert_eq!(found(settings), [""; 0]);
+        assert_eq!(mistakes_in(settings), [""; 0]);
     }
 
     #[test]
     fn every_mistake_is_listed_with_its_key() {
-        let all = found(json!({"style": "odd", "colour": 1}));
+        let all = mistakes_in(json!({"style": "odd", "colour": 1}));
         assert_eq!(all.len(), 3, "{all:?}");
         assert!(all[0].starts_with("target.settings.endpoints: missing"));
         assert!(all[1].contains("found \"odd\", allowed: path, virtual"));
@@ -224,14 +224,14 @@ mod tests {
 
     #[test]
     fn a_line_break_in_a_text_is_refused() {
-        let all = found(json!({"endpoints": ["a", "b\r\nx-evil: 1"], "style": "path"}));
+        let all = mistakes_in(json!({"endpoints": ["a", "b\r\nx-evil: 1"], "style": "path"}));
         assert_eq!(all.len(), 1, "{all:?}");
-        assert_eq!(found(json!({"endpoints": "a\n"})).len(), 1);
+        assert_eq!(mistakes_in(json!({"endpoints": "a\n"})).len(), 1);
     }
 
     #[test]
     fn a_secret_is_refused_and_not_repeated() {
-        let all = found(json!({"endpoints": "a", "secret": "hunter2"}));
+        let all = mistakes_in(json!({"endpoints": "a", "secret": "hunter2"}));
         assert_eq!(all.len(), 1);
         assert!(!all[0].contains("hunter2"), "{}", all[0]);
     }

@@ -63,7 +63,7 @@ pub struct Trial {
     /// Set if the trial is a search for a capacity, or one of its steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
-    /// What was deliberately changed in comparison with another phase.
+    /// A deliberate change in comparison with another phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervention: Option<Intervention>,
     /// Who makes the load; rows of intervals carry this name.
@@ -126,7 +126,7 @@ pub struct Trial {
     /// Timeout of one request.
     #[serde(default = "minute_ns")]
     pub timeout_ns: u64,
-    /// What failed requests do to the trial.
+    /// Reaction to failed requests.
     #[serde(default)]
     pub on_error: OnError,
     /// Share of reads whose content is checked, 0 to 1.
@@ -135,7 +135,7 @@ pub struct Trial {
     /// Whether the trial may write to buckets that loadstone did not mark.
     #[serde(default)]
     pub allow_foreign: bool,
-    /// What earlier trials left, and what this trial may treat as its own.
+    /// Places and objects of earlier trials and runs that this trial may treat as its own.
     #[serde(default)]
     pub ownership: Ownership,
     /// Mixes number objects beyond the dataset from `dataset.objects` plus this. Each trial of a
@@ -412,7 +412,7 @@ pub enum Connections {
     PerRequest,
 }
 
-/// What failed requests do to the trial.
+/// Reaction to failed requests.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OnError {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::budget::{Budget, Reservation};
 use crate::clock;
-use crate::directory::recovery::Found;
+use crate::directory::recovery::DirectoryContent;
 use crate::directory::{BucketRecord, Directory};
 use crate::error::{Refusal, StoreError};
 use crate::faults::Lies;
@@ -79,19 +79,19 @@ impl Account {
     }
 
     /// Restores the content of a data directory.
-    pub(crate) fn restore(&self, found: Found) -> Result<(), StoreError> {
+    pub(crate) fn restore(&self, content: DirectoryContent) -> Result<(), StoreError> {
         // Objects deleted before the restart are unknown, but clients may still use their numbers,
         // so these must not be assigned again. A store assigns fewer numbers than microseconds
         // pass.
-        let first = found.id_max.saturating_add(1).max(clock::now_us());
+        let first = content.id_max.saturating_add(1).max(clock::now_us());
         self.storage.sequence.fetch_max(first, Ordering::Relaxed);
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
-        for kept in found.buckets {
-            let (name, created_us) = (kept.record.name, kept.record.created_us);
-            let settings = kept.record.settings;
+        for stored_bucket in content.buckets {
+            let (name, created_us) = (stored_bucket.record.name, stored_bucket.record.created_us);
+            let settings = stored_bucket.record.settings;
             let record = self.restored_record(settings.record_bytes(&name))?;
-            let bucket = Bucket::new(&name, kept.id, created_us, settings, record);
-            for object in kept.objects {
+            let bucket = Bucket::new(&name, stored_bucket.id, created_us, settings, record);
+            for object in stored_bucket.objects {
                 let (sidecar, body) = (object.sidecar, object.body);
                 let restored = Object {
                     id: sidecar.id,
@@ -106,10 +106,10 @@ impl Account {
                     index.insert(&sidecar.key, Arc::new(restored));
                 }
             }
-            for found in kept.uploads {
-                let record = self.restored_record(found.facts.record_bytes())?;
-                let upload = Upload::new(found.number, found.facts, record);
-                for (number, part) in found.parts {
+            for stored_upload in stored_bucket.uploads {
+                let record = self.restored_record(stored_upload.facts.record_bytes())?;
+                let upload = Upload::new(stored_upload.number, stored_upload.facts, record);
+                for (number, part) in stored_upload.parts {
                     let record = self.restored_record(part.record_bytes())?;
                     upload.insert(number, part, record);
                 }

@@ -178,7 +178,7 @@ impl Disk {
     }
 }
 
-/// What a test observes of the files: every step, and whether the process counts as killed.
+/// Observations of the files in a test: every step, and whether the process counts as killed.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct Journal {

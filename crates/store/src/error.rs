@@ -14,9 +14,9 @@ pub enum StoreError {
     Config {
         /// Name of the invalid key.
         key: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
-        /// What the user can do.
+        /// Advice for the user.
         hint: &'static str,
     },
     /// The server cannot listen on the address.
@@ -34,15 +34,15 @@ pub enum StoreError {
     Directory {
         /// The directory or the file in it.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
-        /// What the user can do.
+        /// Advice for the user.
         hint: &'static str,
     },
     /// The system refused something that a server needs.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// The action.
         action: &'static str,
         /// The system's error.
         source: io::Error,

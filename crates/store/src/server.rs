@@ -154,7 +154,7 @@ impl Store {
 
     /// Returns the lies so far, oldest first: the expected result for a detector.
     pub fn lies(&self) -> Vec<Lie> {
-        self.service.account.lies.as_ref().map(Lies::told).unwrap_or_default()
+        self.service.account.lies.as_ref().map(Lies::list).unwrap_or_default()
     }
 
     /// Stops the store: closes its connections and waits for its threads.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 /// A parsed response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
+struct ParsedResponse {
     status: u16,
     keep_alive: bool,
     etag: Option<Vec<u8>>,
@@ -15,12 +15,13 @@ struct Seen {
 }
 
 /// Feeds the parser one piece after another, then the end of the stream.
-fn read(method: Method, pieces: &[&[u8]]) -> Result<Seen, ParseError> {
+fn read(method: Method, pieces: &[&[u8]]) -> Result<ParsedResponse, ParseError> {
     let mut parser = ResponseParser::default();
     parser.start(method);
     let total: usize = pieces.iter().map(|piece| piece.len()).sum();
     let mut used = 0;
-    let mut response = Seen { status: 0, keep_alive: false, etag: None, body: Vec::new(), left: 0 };
+    let mut response =
+        ParsedResponse { status: 0, keep_alive: false, etag: None, body: Vec::new(), left: 0 };
     for piece in pieces {
         let mut rest = *piece;
         loop {
@@ -35,7 +36,7 @@ fn read(method: Method, pieces: &[&[u8]]) -> Result<Seen, ParseError> {
                     response.etag = head.header("ETag").map(<[u8]>::to_vec);
                 }
                 Event::Body(bytes) => response.body.extend_from_slice(bytes),
-                Event::End => return Ok(Seen { left: total - used, ..response }),
+                Event::End => return Ok(ParsedResponse { left: total - used, ..response }),
             }
             rest = &rest[consumed..];
         }
@@ -44,7 +45,7 @@ fn read(method: Method, pieces: &[&[u8]]) -> Result<Seen, ParseError> {
     Ok(response)
 }
 
-fn get(response: &str) -> Result<Seen, ParseError> {
+fn get(response: &str) -> Result<ParsedResponse, ParseError> {
     read(Method::Get, &[response.as_bytes()])
 }
 
@@ -195,8 +196,10 @@ fn cut<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
 
 /// Removes the number of remaining bytes, which depends on how the input was split, before
 /// comparing results.
-fn without_left(response: Result<Seen, ParseError>) -> Result<Seen, ParseError> {
-    response.map(|response| Seen { left: 0, ..response })
+fn without_left(
+    response: Result<ParsedResponse, ParseError>,
+) -> Result<ParsedResponse, ParseError> {
+    response.map(|response| ParsedResponse { left: 0, ..response })
 }
 
 proptest! {

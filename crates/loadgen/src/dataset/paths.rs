@@ -1,21 +1,22 @@
-//! Keys of objects whose paths are encrypted, as Cryptomator and Datasafe do it: each segment is sealed
-//! by AES-SIV (RFC 5297) and written in base64url without padding.
+//! Keys of objects with encrypted paths, as in Cryptomator and Datasafe: each segment is encrypted
+//! with AES-SIV (RFC 5297) and written in base64url without padding.
 //!
-//! AES-SIV draws nothing, so a name is sealed the same each time, and what lists a prefix of whole
-//! segments finds what lies below it. Associated data is all that stands before the segment in the
-//! stored key: a name that is moved to another folder, or to another user, does not open there.
+//! AES-SIV is deterministic, so a name always has the same ciphertext, and a listing of a prefix of
+//! whole segments finds the keys below it. The associated data is the part of the stored key before
+//! the segment: a name that is moved to another folder, or to another user, cannot be decrypted
+//! there.
 //!
-//! What is sealed by whose key, as a writer may have it:
+//! Keys that encrypt each part, with the permissions of writers in mind:
 //!
-//! | key | stays plain | the rest is sealed by |
+//! | key | plain part | the rest is encrypted with |
 //! |---|---|---|
 //! | of a plain dataset, or of a script's object in no space | `object_prefix` | the run's key |
 //! | `USER/private/…` | up to there | the user's own key |
-//! | `USER/inbox/…` | up to there | the run's key: who writes there has no key of the user's |
-//! | `USER/keystore`, `USER/profile/…` | all of it: it is read before any key is known | |
+//! | `USER/inbox/…` | up to there | the run's key: another writer does not have the user's key |
+//! | `USER/keystore`, `USER/profile/…` | everything: it is read before any key is known | |
 //! | `USER/…` otherwise | `USER/` | the run's key |
 //!
-//! Empty segments stay empty, so a prefix that ends in a slash is sealed to one.
+//! Empty segments stay empty, so a prefix that ends in a slash stays a prefix when it is encrypted.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -35,23 +36,23 @@ use crate::payload::sealed::KeySource;
 use crate::script::{Hashed, Subjects};
 use crate::trial::Trial;
 
-/// Of RFC 5297's synthetic IV, which stands before what it seals.
+/// Length of RFC 5297's synthetic IV, which precedes the ciphertext.
 const IV_BYTES: usize = 16;
 const KEY_BYTES: usize = 64;
 
-/// AES-256 twice: for the IV and for the cipher.
+/// Two AES-256 keys: for the IV and for the cipher.
 type Key = [u8; KEY_BYTES];
 
-/// Seals and opens the keys of a trial's objects; one value serves all threads.
+/// Encrypts and decrypts the keys of a trial's objects; one value serves all threads.
 pub(super) struct SealedPaths {
-    /// What every key of the dataset begins with. It stays plain.
+    /// Common prefix of all keys of the dataset, which stays plain.
     prefix: String,
     source: KeySource,
     run: Key,
     users: HashMap<String, User>,
 }
 
-/// A user of a script; the key is made when it is first needed.
+/// A user of a script; the key is derived when it is first needed.
 struct User {
     number: u32,
     key: OnceLock<Key>,
@@ -64,7 +65,7 @@ impl fmt::Debug for SealedPaths {
 }
 
 impl SealedPaths {
-    /// Returns what seals the keys of a trial, where they are encrypted.
+    /// Creates the encryption of a trial's keys, if they are encrypted.
     pub(super) fn of_trial(trial: &Trial) -> Option<Arc<Self>> {
         trial.dataset.path_encryption?;
         let users = trial.open_script.as_ref().map(|script| script.subjects.named_users());
@@ -80,14 +81,15 @@ impl SealedPaths {
         Self { prefix: prefix.to_owned(), source, run, users: users.collect() }
     }
 
-    /// Appends what a key is stored as, or the prefix of a listing, to what stands before it.
+    /// Appends the stored form of a key, or of the prefix of a listing, without the common prefix.
     pub(super) fn seal(&self, key_text: &str, out: &mut Vec<u8>) {
         spend(Kind::Paths, || {
             let base = out.len();
             out.extend_from_slice(self.prefix.as_bytes());
             let (head, rest, key) = self.split(key_text);
             out.extend_from_slice(head.as_bytes());
-            // Its rounds' keys cost a seventh of sealing a name, and a prefix often has none to seal.
+            // Created only if needed: its key schedule costs a seventh of encrypting a name, and a
+            // prefix often has no names.
             let mut siv = None;
             for (number, segment) in rest.split('/').enumerate() {
                 if number > 0 {
@@ -102,7 +104,7 @@ impl SealedPaths {
         });
     }
 
-    /// Returns the whole key that is stored as this one; `None` where it is none that was sealed so.
+    /// Returns the plaintext of a whole stored key; `None` if it cannot be decrypted.
     pub(super) fn open(&self, stored: &str) -> Option<String> {
         spend(Kind::Paths, || {
             let sealed_text = stored.strip_prefix(&self.prefix)?;
@@ -125,7 +127,7 @@ impl SealedPaths {
         })
     }
 
-    /// Returns what of a key stays plain, what of it is sealed, and by which key.
+    /// Splits a key into its plain part and the part to encrypt, and returns the encryption key.
     fn split<'k>(&self, key_text: &'k str) -> (&'k str, &'k str, &Key) {
         let (head, rest, user) = split(key_text, |name| self.users.get(name));
         (head, rest, user.map_or(&self.run, |user| self.key_of(user)))
@@ -137,8 +139,8 @@ impl SealedPaths {
     }
 }
 
-/// Returns what of a key stays plain, what of it is sealed, and which user's own key does that, if one
-/// does. It reads the plain part alone, so that it is the same of a stored key.
+/// Splits a key into its plain part and the part to encrypt, and returns the user whose own key
+/// encrypts it, if any. It examines the plain part only, so it splits stored keys in the same way.
 fn split<U>(key_text: &str, find: impl FnOnce(&str) -> Option<U>) -> (&str, &str, Option<U>) {
     let whole = ("", key_text, None);
     let Some((name, below)) = key_text.split_once('/') else { return whole };
@@ -155,24 +157,23 @@ fn split<U>(key_text: &str, find: impl FnOnce(&str) -> Option<U>) -> (&str, &str
     (head, rest, user)
 }
 
-/// Returns how long a segment of a key is as it is stored.
+/// Returns the stored length of a segment of a key.
 #[must_use]
 pub fn sealed_bytes(segment_bytes: usize) -> usize {
     match segment_bytes {
         0 => 0,
-        // In base64 without padding.
+        // Base64 without padding.
         bytes => (4 * (IV_BYTES + bytes)).div_ceil(3),
     }
 }
 
-/// A key of a script, and how long it is as it is stored where paths are encrypted, without what stands
-/// before every key.
+/// A key of a script, and its stored length with encrypted paths, both without the common prefix.
 pub type Stored = (String, usize);
 
-/// Returns the key of a script that is stored as the longest, and the one whose file has the longest name.
+/// Returns the script's key with the longest stored form, and the one with the longest file name.
 ///
 /// # Errors
-/// The file is missing, another one than the planner wrote, or holds no subjects.
+/// The file is missing, differs from what the planner wrote, or contains no subjects.
 pub fn longest_sealed(path: &Path, sha256: &str) -> Result<(Stored, Stored), Error> {
     let subjects = Subjects::open(Hashed { path, sha256 }, "")?;
     let users = subjects.named_users();
@@ -186,20 +187,21 @@ pub fn longest_sealed(path: &Path, sha256: &str) -> Result<(Stored, Stored), Err
     Ok((named(longest), named(longest_flat)))
 }
 
-/// Returns how long a key is as it is stored, and as the name of a file.
+/// Returns the stored length of a key, and its length as a file name.
 fn stored_bytes<U>(key_text: &str, find: impl FnOnce(&str) -> Option<U>) -> (usize, usize) {
     let (head, rest, _) = split(key_text, find);
     let slashes = rest.matches('/').count();
     let sealed =
         slashes + rest.split('/').map(|segment| sealed_bytes(segment.len())).sum::<usize>();
-    // What a sealed segment is written with needs no other form in a name.
+    // The characters of an encrypted segment need no escapes in a file name.
     (head.len() + sealed, flat_bytes(head) + sealed + slashes * (flat_bytes("/") - 1))
 }
 
-/// AES-SIV in place. RFC 5297 has answers for shorter keys than ours.
+/// AES-SIV in place. RFC 5297 has test vectors only for shorter keys than ours.
 trait Siv {
     fn encrypt(&mut self, before: &[u8], text: &mut [u8]) -> Tag;
-    /// Tells whether it was sealed behind the same; if not, the text stays as it is.
+    /// Returns whether the text was encrypted with the same associated data; if not, it is
+    /// unchanged.
     #[must_use]
     fn decrypt(&mut self, before: &[u8], text: &mut [u8], iv: &Tag) -> bool;
 }
@@ -220,7 +222,7 @@ macro_rules! siv {
 
 siv!(Aes256Siv);
 
-/// Returns what a segment is stored as behind what stands before it.
+/// Returns the stored form of a segment that follows `before`.
 fn seal_segment(siv: &mut impl Siv, before: &[u8], segment: &str) -> String {
     let mut bytes = vec![0; IV_BYTES + segment.len()];
     let (iv, text) = bytes.split_at_mut(IV_BYTES);
@@ -229,7 +231,7 @@ fn seal_segment(siv: &mut impl Siv, before: &[u8], segment: &str) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Returns the segment that is stored as this, if it was sealed behind the same.
+/// Returns the plaintext of a stored segment that follows `before`, if it was encrypted there.
 fn open_segment(siv: &mut impl Siv, before: &[u8], stored: &str) -> Option<String> {
     let mut bytes = URL_SAFE_NO_PAD.decode(stored).ok()?;
     let (iv, text) = bytes.split_at_mut_checked(IV_BYTES)?;
@@ -285,7 +287,7 @@ mod tests {
         assert!(!siv.decrypt(&header[1..], &mut text, &iv));
     }
 
-    /// What pyca's `AESSIV`, which is OpenSSL's, makes of the same with a key of 512 bits.
+    /// Result of pyca's `AESSIV`, which uses OpenSSL, for the same input with a key of 512 bits.
     #[test]
     fn a_sealed_segment_equals_that_of_another_implementation() {
         let key: Key = std::array::from_fn(|at| at as u8);
@@ -363,7 +365,8 @@ mod tests {
         let (folder, name) = stored.rsplit_once('/').expect("it has some");
         assert_eq!(sealer.open(&format!("bench-ann/private/{name}")), None);
         assert!(sealer.open(folder).is_some());
-        // Each text but one: another case, a digit more, padding, a plain name, the bits beyond the end.
+        // Each text except one: another case, an additional digit, padding, a plain name, unused
+        // bits at the end.
         for wrong in [
             stored.to_lowercase(),
             format!("{stored}A"),

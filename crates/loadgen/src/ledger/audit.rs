@@ -70,7 +70,7 @@ pub struct Call {
     pub client: Option<u32>,
     /// Lower bound of its begin, in nanoseconds since 1970 by its host's clock.
     pub from_unix_ns: u64,
-    /// Upper bound of its end, likewise.
+    /// Upper bound of its end, in nanoseconds since 1970 by the same clock.
     pub to_unix_ns: u64,
 }
 

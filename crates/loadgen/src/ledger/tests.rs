@@ -13,7 +13,8 @@ const OBJECTS: u64 = 20_000;
 /// First number of objects that a mix puts beyond its dataset, in each of three stages.
 const BEYOND: u64 = OBJECTS + (1 << 34);
 
-/// What is needed to read the ledger of a trial: whether it puts and deletes, and its first number.
+/// Facts that are needed to read the ledger of a trial: whether it puts and deletes, and its first
+/// number.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     puts: bool,

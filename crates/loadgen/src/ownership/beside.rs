@@ -1,6 +1,6 @@
 //! Load in a foreign place: nothing that others have written is overwritten or deleted.
 //!
-//! What the run writes there carries its name, if the store keeps metadata. The first put of an
+//! Everything that the run writes there carries its name, if the store keeps metadata. The first put of an
 //! object is conditional if the store honours conditions, and otherwise follows a check. To find
 //! out who owns an object, a client sends a separate request, which is not measured. If the object
 //! belongs to another, the original request fails.
@@ -24,11 +24,11 @@ const REMEMBERED_MAX: u64 = 1 << 27;
 /// Name and value of a header.
 pub(crate) type Header<'a> = (&'a str, &'a [u8]);
 
-/// What a trial that may write to foreign places knows about them.
+/// State of foreign places, for a trial that may write to them.
 #[derive(Debug)]
 pub(crate) struct ForeignPlaces {
     run: Vec<u8>,
-    /// Which of the dataset's places are foreign.
+    /// For each of the dataset's places, whether it is foreign.
     places: Box<[AtomicBool]>,
     /// Whether the store has accepted a claim without keeping its metadata.
     loses_metadata: AtomicBool,
@@ -79,7 +79,7 @@ enum Whose {
     Theirs,
 }
 
-/// What a driver can do in a foreign place, if its store may keep metadata and honour conditions.
+/// Operations of a driver in a foreign place, if its store may keep metadata and honour conditions.
 pub(crate) trait SharedPlace: Places {
     /// Returns what is known about foreign places, if the trial may write to them.
     fn known(&self) -> Option<&Arc<ForeignPlaces>>;

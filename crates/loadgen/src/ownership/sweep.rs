@@ -115,7 +115,7 @@ impl Swept {
 /// Follows a listing, and detects that it makes no progress.
 pub(super) struct Listing {
     token: Option<String>,
-    seen: HashSet<u64>,
+    known_pages: HashSet<u64>,
     empty: u32,
     pages: u64,
     pages_max: u64,
@@ -127,7 +127,7 @@ impl Listing {
     pub(super) fn new(title: &Title) -> Self {
         Self {
             token: None,
-            seen: HashSet::new(),
+            known_pages: HashSet::new(),
             empty: 0,
             pages: 0,
             // Each object may have a copy and some parts; pages may be shorter than requested.
@@ -145,11 +145,11 @@ impl Listing {
     /// the reason to give up.
     pub(super) fn turn(&mut self, page: &Page, idle_ns: u64) -> Result<bool, &'static str> {
         let Some(next) = page.next.clone() else { return Ok(false) };
-        if !self.seen.insert(hash(&next)) {
+        if !self.known_pages.insert(hash(&next)) {
             return Err("the listing comes back to a page that it has been at");
         }
         match &page.first {
-            Some(first) if !self.seen.insert(hash(first) ^ 1) => {
+            Some(first) if !self.known_pages.insert(hash(first) ^ 1) => {
                 return Err("the listing has a page without new keys");
             }
             Some(_) => self.empty = 0,

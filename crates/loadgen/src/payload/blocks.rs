@@ -35,14 +35,14 @@ pub fn check_blocks(
         let whole_bytes = page_bytes(object.length, page);
         let wanted = whole_bytes.saturating_sub(inside).min(rest.len());
         let (piece, left) = rest.split_at(wanted);
-        let blame = |verdict, found| Some(Evidence::new(verdict, at, object, found));
+        let blame = |verdict, header| Some(Evidence::new(verdict, at, object, header));
         let evidence = if piece.is_empty() {
             blame(Verdict::Overlong, None)
         } else {
             let is_whole = piece.len() == whole_bytes && whole_bytes >= HEADER_BYTES;
             match is_whole.then(|| whole_page(spec, object, page, piece)).flatten() {
                 Some((Verdict::Ok, _)) => None,
-                Some((verdict, found)) => blame(verdict, Some(found)),
+                Some((verdict, header)) => blame(verdict, Some(header)),
                 None if are_sectors(spec, object, page, inside, piece) => None,
                 None => blame(Verdict::Corrupt, header_of(inside, piece)),
             }

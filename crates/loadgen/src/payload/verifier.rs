@@ -73,7 +73,7 @@ pub struct Evidence {
     verdict: Verdict,
     offset: u64,
     expected: ObjectId,
-    found: Option<Header>,
+    header: Option<Header>,
 }
 
 impl Evidence {
@@ -81,9 +81,9 @@ impl Evidence {
         verdict: Verdict,
         offset: u64,
         expected: &ObjectId,
-        found: Option<Header>,
+        header: Option<Header>,
     ) -> Self {
-        Self { verdict, offset, expected: *expected, found }
+        Self { verdict, offset, expected: *expected, header }
     }
 
     /// Returns the verdict on the page.
@@ -102,16 +102,16 @@ impl fmt::Display for Evidence {
             expected.key_hash
         )?;
         write!(formatter, "version {} length {}, ", expected.version, expected.length)?;
-        match &self.found {
+        match &self.header {
             None => write!(formatter, "found bytes that carry no such mark"),
-            Some(found) => write!(
+            Some(header) => write!(
                 formatter,
                 "found key hash {:016x} version {} length {} page {} of run {:032x}",
-                found.key_hash,
-                found.version,
-                found.length,
-                found.page,
-                u128::from_be_bytes(found.run)
+                header.key_hash,
+                header.version,
+                header.length,
+                header.page,
+                u128::from_be_bytes(header.run)
             ),
         }
     }
@@ -312,11 +312,11 @@ impl Verifier {
         self.evidence
     }
 
-    fn blame(&mut self, verdict: Verdict, offset: u64, found: Option<Header>) {
+    fn blame(&mut self, verdict: Verdict, offset: u64, header: Option<Header>) {
         self.corrupt_pages += u64::from(verdict == Verdict::Corrupt);
         if verdict > self.worst {
             self.worst = verdict;
-            self.evidence = Some(Evidence { verdict, offset, expected: self.object, found });
+            self.evidence = Some(Evidence { verdict, offset, expected: self.object, header });
         }
     }
 
@@ -469,18 +469,18 @@ impl Verifier {
             (None, _) => {}
         }
         let has_header = piece.start == 0 && piece.end >= CRC.start;
-        let Some(found) = Header::parse(&self.head).filter(|_| has_header) else {
+        let Some(header) = Header::parse(&self.head).filter(|_| has_header) else {
             return self.blame(Verdict::Corrupt, offset, None);
         };
         let PayloadSpec { compressible, duplicate, content, .. } = self.spec;
-        let spec =
-            PayloadSpec::new(found.run, found.seed, compressible, duplicate).with_content(content);
-        let Header { key_hash, version, length, writer, .. } = found;
+        let spec = PayloadSpec::new(header.run, header.seed, compressible, duplicate)
+            .with_content(content);
+        let Header { key_hash, version, length, writer, .. } = header;
         let other = ObjectId { writer, ..ObjectId::new(key_hash, version, length) };
-        if self.is_piece_of(&spec, &other, u64::from(found.page), &piece) {
-            self.judge(&found, page, offset);
+        if self.is_piece_of(&spec, &other, u64::from(header.page), &piece) {
+            self.judge(&header, page, offset);
         } else {
-            self.blame(Verdict::Corrupt, offset, Some(found));
+            self.blame(Verdict::Corrupt, offset, Some(header));
         }
     }
 

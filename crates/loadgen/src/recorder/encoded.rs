@@ -64,7 +64,7 @@ impl Sum {
     pub fn add(&mut self, encoded: &[u8]) -> Result<(), String> {
         DECODER.with_borrow_mut(|decoder| {
             if decoder.decode(encoded).is_some() {
-                self.add_found(&decoder.found);
+                self.add_counts(&decoder.nonempty);
                 return Ok(());
             }
             let other: Histogram<u64> = Deserializer::new()
@@ -98,7 +98,7 @@ impl Sum {
     pub fn record(&mut self, value_ns: u64, count: u64) {
         let index = index_of(value_ns);
         let index = if index < BUCKETS { index } else { index_of(LATENCY_NS_MAX) };
-        self.add_found(&[(index, count)]);
+        self.add_counts(&[(index, count)]);
     }
 
     /// Returns the number of values.
@@ -239,12 +239,12 @@ impl Sum {
     }
 
     /// Adds counts of buckets, which are in ascending order.
-    fn add_found(&mut self, found: &[(usize, u64)]) {
-        let (Some(&(least, _)), Some(&(greatest, _))) = (found.first(), found.last()) else {
+    fn add_counts(&mut self, nonempty: &[(usize, u64)]) {
+        let (Some(&(least, _)), Some(&(greatest, _))) = (nonempty.first(), nonempty.last()) else {
             return;
         };
         self.reach(least, greatest);
-        for &(index, count) in found {
+        for &(index, count) in nonempty {
             let total = &mut self.counts[index - self.first];
             *total = total.saturating_add(count);
             self.total = self.total.saturating_add(count);
@@ -278,32 +278,32 @@ struct Decoder {
     inflater: Decompress,
     payload: Vec<u8>,
     /// Buckets that are not empty, with their counts.
-    found: Vec<(usize, u64)>,
+    nonempty: Vec<(usize, u64)>,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { inflater: Decompress::new(true), payload: Vec::new(), found: Vec::new() }
+        Self { inflater: Decompress::new(true), payload: Vec::new(), nonempty: Vec::new() }
     }
 }
 
 impl Decoder {
     /// Decodes the counts of a histogram with the bounds of a sum; `None` for anything else.
     fn decode(&mut self, encoded: &[u8]) -> Option<()> {
-        self.found.clear();
+        self.nonempty.clear();
         let (cookie, rest) = u32_of(encoded)?;
         if cookie == COOKIE {
-            return Self::read(encoded, &mut self.found);
+            return Self::read(encoded, &mut self.nonempty);
         }
         let (length, deflated) = u32_of(rest)?;
         if cookie != COOKIE_DEFLATED || deflated.len() != usize::try_from(length).ok()? {
             return None;
         }
         self.inflate(deflated)?;
-        Self::read(&self.payload, &mut self.found)
+        Self::read(&self.payload, &mut self.nonempty)
     }
 
-    fn read(plain: &[u8], found: &mut Vec<(usize, u64)>) -> Option<()> {
+    fn read(plain: &[u8], nonempty: &mut Vec<(usize, u64)>) -> Option<()> {
         let (begin, counts) = plain.split_at_checked(HEAD_BYTES)?;
         if begin != head(counts.len())? {
             return None;
@@ -314,7 +314,7 @@ impl Decoder {
             let number = number(counts, &mut at)?;
             if let Ok(count) = u64::try_from(number) {
                 if count > 0 {
-                    found.push((index, count));
+                    nonempty.push((index, count));
                 }
                 index += 1;
             } else {
@@ -505,11 +505,12 @@ mod tests {
             for off in [-1_i64, 0, 1] {
                 let value_ns =
                     (1_u64 << number).saturating_add_signed(off).clamp(1, LATENCY_NS_MAX);
-                let mut one = crate::histogram();
-                one.saturating_record_n(value_ns, 1);
+                let mut histogram = crate::histogram();
+                histogram.saturating_record_n(value_ns, 1);
                 let mut sum = Sum::default();
-                sum.add(&crate::recorder::encode(&one, &mut V2DeflateSerializer::new())).unwrap();
-                assert_reads_as(&sum, &one);
+                sum.add(&crate::recorder::encode(&histogram, &mut V2DeflateSerializer::new()))
+                    .unwrap();
+                assert_reads_as(&sum, &histogram);
             }
         }
     }

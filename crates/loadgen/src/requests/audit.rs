@@ -225,7 +225,7 @@ impl UnderRead {
     }
 }
 
-/// What an answer reveals about an object.
+/// Conclusion from an answer about an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// Nothing: the request failed.

@@ -56,7 +56,7 @@ pub(crate) fn ready_buckets<D: Driver>(
     if trial.portion().index > 0 || !makes {
         return Ok(Buckets::default());
     }
-    // Where the load itself makes buckets, only look for the absent ones: none is claimed, and a
+    // If the load itself makes buckets, only look for the absent ones: none is claimed, and a
     // bucket that cannot be made is an outcome of the load.
     let job = if makes_as_load { Job::FindAbsent } else { Job::Look };
     let looked = on_buckets(driver, trial, stop, job, names(trial), sink)?.well()?;

@@ -59,12 +59,12 @@ pub struct Jitter {
 #[derive(Debug)]
 pub(crate) struct Hiccup {
     stop: Arc<AtomicBool>,
-    watchers: Vec<JoinHandle<Seen>>,
+    watchers: Vec<JoinHandle<Observations>>,
 }
 
 /// The observations of one thread.
 #[derive(Debug)]
-struct Seen {
+struct Observations {
     core: Option<usize>,
     late: Histogram<u64>,
     stalled_ns: BTreeMap<u64, u64>,
@@ -98,18 +98,18 @@ impl Hiccup {
     /// Ends the threads and returns their observations.
     pub(crate) fn stop(mut self) -> Jitter {
         self.tell_to_stop();
-        let seen: Vec<Seen> =
+        let observed: Vec<Observations> =
             self.watchers.drain(..).filter_map(|watcher| watcher.join().ok()).collect();
-        let is_stalled = |seen: &&Seen| !seen.stalled_ns.is_empty();
-        let stalls = |seen: &Seen| Stalls {
-            core: seen.core,
-            seconds: seen.stalled_ns.iter().map(|(second, ns)| (*second, *ns)).collect(),
+        let is_stalled = |observed: &&Observations| !observed.stalled_ns.is_empty();
+        let stalls = |observed: &Observations| Stalls {
+            core: observed.core,
+            seconds: observed.stalled_ns.iter().map(|(second, ns)| (*second, *ns)).collect(),
         };
-        let anywhere = seen.iter().find(|seen| seen.core.is_none());
+        let anywhere = observed.iter().find(|observed| observed.core.is_none());
         Jitter {
-            hiccup: anywhere.and_then(|seen| batch::encode_base64(&seen.late)),
-            stalls: seen.iter().filter(is_stalled).map(stalls).collect(),
-            cores_watched: seen.iter().filter(|seen| seen.core.is_some()).count(),
+            hiccup: anywhere.and_then(|observed| batch::encode_base64(&observed.late)),
+            stalls: observed.iter().filter(is_stalled).map(stalls).collect(),
+            cores_watched: observed.iter().filter(|observed| observed.core.is_some()).count(),
         }
     }
 
@@ -131,13 +131,13 @@ fn watch(
     sleep: Duration,
     start_ns: u64,
     stop: &AtomicBool,
-) -> Seen {
+) -> Observations {
     // SAFETY: takes numbers only, and affects this thread only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
     if let Some(core) = core {
         stay_on(core);
     }
-    let mut observations = Seen { core, late: histogram(), stalled_ns: BTreeMap::new() };
+    let mut observations = Observations { core, late: histogram(), stalled_ns: BTreeMap::new() };
     let mut due_ns = monotonic_ns() + first.as_nanos() as u64;
     loop {
         let now_ns = monotonic_ns();
@@ -152,7 +152,7 @@ fn watch(
     }
 }
 
-impl Seen {
+impl Observations {
     fn note(&mut self, due_ns: u64, woke_ns: u64, start_ns: u64) {
         let late_ns = woke_ns - due_ns;
         self.late.saturating_record(late_ns.max(1));
@@ -200,27 +200,27 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn seen() -> Seen {
-        Seen { core: Some(1), late: histogram(), stalled_ns: BTreeMap::new() }
+    fn observed() -> Observations {
+        Observations { core: Some(1), late: histogram(), stalled_ns: BTreeMap::new() }
     }
 
     #[test]
     fn a_stall_counts_in_each_second_that_it_overlaps() {
-        let mut seen = seen();
+        let mut observed = observed();
         let start_ns = 7 * SECOND_NS + 1;
-        seen.note(start_ns + 1_900 * MS, start_ns + 4_100 * MS, start_ns);
+        observed.note(start_ns + 1_900 * MS, start_ns + 4_100 * MS, start_ns);
         assert_eq!(
-            seen.stalled_ns.into_iter().collect::<Vec<_>>(),
+            observed.stalled_ns.into_iter().collect::<Vec<_>>(),
             [(1, 100 * MS), (2, SECOND_NS), (3, SECOND_NS), (4, 100 * MS)]
         );
     }
 
     #[test]
     fn a_sleep_that_a_scheduler_delays_is_a_hiccup_and_not_a_stall() {
-        let mut seen = seen();
-        seen.note(SECOND_NS, SECOND_NS + STALL_NS - 1, 0);
-        assert!(seen.stalled_ns.is_empty());
-        assert_eq!(seen.late.len(), 1);
+        let mut observed = observed();
+        observed.note(SECOND_NS, SECOND_NS + STALL_NS - 1, 0);
+        assert!(observed.stalled_ns.is_empty());
+        assert_eq!(observed.late.len(), 1);
     }
 
     #[test]

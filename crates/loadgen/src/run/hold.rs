@@ -13,7 +13,7 @@ const AWAKE_NS: u64 = 1_500_000;
 /// How often to check whether the start time is known or the controller is gone.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What a controller sets while a trial runs. Times are 0 while they are unknown.
+/// Values that a controller sets while a trial runs. Times are 0 while they are unknown.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
     is_wanted: AtomicBool,

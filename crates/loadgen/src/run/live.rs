@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::recorder::{RowKey, Second, Stage, histogram};
 use crate::trial::Trial;
 
-/// What the live view shows.
+/// Live state of a running trial.
 #[derive(Debug, Clone, Serialize)]
 pub struct Live {
     /// Nanoseconds since the trial's start.

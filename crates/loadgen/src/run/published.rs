@@ -110,7 +110,8 @@ struct LoadHost {
     clock_step_ns: Option<i64>,
 }
 
-/// What earlier trials left on a host before a load, and how long the load waited for it to settle.
+/// Residues of earlier trials on a host before a load, and how long the load waited for them to
+/// settle.
 #[derive(Serialize, JsonSchema)]
 struct HostState {
     /// How long the load was held back.
@@ -119,7 +120,7 @@ struct HostState {
     residues: Vec<Residue>,
 }
 
-/// What earlier trials left of one quantity.
+/// Residue of earlier trials in one quantity.
 #[derive(Serialize, JsonSchema)]
 struct Residue {
     /// `ports_resting`, `connections_closing`, `dirty_bytes` or `target_disk_requests`.

@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     /// Whether requests are judged, or recorded in a ledger or a history. Lets the hot loop check
     /// one flag.
     pub(crate) is_followed: bool,
-    /// What the target has acknowledged, if the trial keeps a ledger.
+    /// The ledger of acknowledged requests, if the trial keeps one.
     pub(crate) ledger: Option<Ledger>,
     pub(crate) buckets: u64,
     /// How calls enter the history, if the trial keeps one.

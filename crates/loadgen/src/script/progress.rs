@@ -17,7 +17,7 @@ const DOUBTED_MAX: usize = 1 << 20;
 /// Maximum number of subjects in doubt to report to other hosts by name.
 const TOLD_MAX: usize = 1 << 18;
 
-/// Which sessions run: first those that create users, then all others, then audits.
+/// Phases of a script: first the sessions that create users, then all others, then audits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Turn {
     First,

@@ -378,7 +378,7 @@ pub(crate) fn discard(device: BorrowedFd<'_>, offset: u64, length: u64) -> io::R
     let discard = || {
         // SAFETY: the kernel reads two numbers of eight bytes.
         let request = unsafe { ioctl::Setter::<BLKDISCARD, _>::new([offset, length]) };
-        // SAFETY: as above; devices give back the stretch, and what is none refuses.
+        // SAFETY: as above; a device releases the range, and anything else refuses.
         unsafe { ioctl::ioctl(device, request) }
     };
     Ok(retry_on_intr(discard)?)

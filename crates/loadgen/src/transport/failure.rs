@@ -257,7 +257,7 @@ fn words_of(page: &str, unseen: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn said(body: &str) -> String {
+    fn message_of(body: &str) -> String {
         let mut refusal = Refusal::default();
         refusal.data(body.as_bytes());
         let mut text = String::new();
@@ -269,12 +269,15 @@ mod tests {
     fn only_the_text_of_an_html_page_is_shown() {
         let page = "<html><head><title>413 Too large</title><style>b {x: 1}</style></head>\r\n\
             <body><center><h1>413 Too large</h1></center><hr>nginx</body></html>";
-        assert_eq!(said(page), " 413 Too large nginx");
+        assert_eq!(message_of(page), " 413 Too large nginx");
         let title = "<html><head><title>Gone</title></head></html>";
-        assert_eq!(said(title), " Gone");
-        assert_eq!(said("<html><h1>Unauthorized</h1><p>Who?</p></html>"), " Unauthorized Who?");
-        assert_eq!(said("a < b, and no page"), " a < b, and no page");
-        assert_eq!(said("<html><style>never closed"), "");
+        assert_eq!(message_of(title), " Gone");
+        assert_eq!(
+            message_of("<html><h1>Unauthorized</h1><p>Who?</p></html>"),
+            " Unauthorized Who?"
+        );
+        assert_eq!(message_of("a < b, and no page"), " a < b, and no page");
+        assert_eq!(message_of("<html><style>never closed"), "");
     }
 
     #[test]
@@ -283,7 +286,7 @@ mod tests {
         crate::secrecy::remember("a test", secret);
         for filler in (150..210).chain(REFUSAL_BYTES_MAX - 40..REFUSAL_BYTES_MAX + 1) {
             for body in [format!("{:filler$}{secret}", ""), format!("{:.>filler$}{secret}", "")] {
-                let text = said(&body);
+                let text = message_of(&body);
                 let part = (3..secret.len()).find(|&end| text.contains(&secret[..end]));
                 assert_eq!(part, None, "{filler}: {text}");
             }
@@ -292,7 +295,7 @@ mod tests {
 
     #[test]
     fn escape_sequences_and_forged_lines_are_removed() {
-        let text = said("\x1b]0;owned\x07 ok\r\nerror: forged\nhint: rm");
+        let text = message_of("\x1b]0;owned\x07 ok\r\nerror: forged\nhint: rm");
         assert!(!text.contains(['\x1b', '\x07', '\n', '\r']), "{text:?}");
     }
 

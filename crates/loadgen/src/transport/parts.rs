@@ -43,7 +43,7 @@ pub(crate) trait InParts: Sized {
     /// Returns the description of the last failure of this client's own requests.
     fn own_error(&self) -> Option<String>;
     /// Keeps the description of a failure, which later requests would hide.
-    fn keep_error(&mut self, told: Option<String>);
+    fn keep_error(&mut self, error_text: Option<String>);
     /// Returns the parts of a request's object.
     fn division(&self, request: &Request) -> Division;
     /// Reads an object with one request.
@@ -62,12 +62,12 @@ pub(crate) trait InParts: Sized {
         helpers.ends.clear();
         let work = async |client: &mut Self, part: u64| {
             let (completion, value) = work(client, part).await;
-            let told = if completion.outcome.is_ok() { None } else { client.own_error() };
-            Ended { completion, value, told }
+            let error_text = if completion.outcome.is_ok() { None } else { client.own_error() };
+            Ended { completion, value, error_text }
         };
         let mut whole = share(self, &mut helpers.clients, count, &mut helpers.ends, work).await;
         *self.helpers() = helpers;
-        self.keep_error(whole.told.take());
+        self.keep_error(whole.error_text.take());
         whole
     }
 
@@ -91,7 +91,7 @@ struct Ended<T> {
     /// The value that the whole needs from it.
     value: T,
     /// Description of a failure.
-    told: Option<String>,
+    error_text: Option<String>,
 }
 
 /// Result of all parts.
@@ -101,7 +101,7 @@ pub(crate) struct Whole<T> {
     pub(crate) completion: Completion,
     /// In the order of the parts; parts that were not begun are missing.
     pub(crate) values: Vec<T>,
-    told: Option<String>,
+    error_text: Option<String>,
 }
 
 /// State of the parts of one object in progress.
@@ -109,7 +109,7 @@ struct Shared<T> {
     count: u64,
     next: Cell<u64>,
     completion: Cell<Option<Completion>>,
-    told: RefCell<Option<String>>,
+    error_text: RefCell<Option<String>>,
     values: RefCell<Vec<(u64, T)>>,
     ends: RefCell<Vec<PartEnd>>,
 }
@@ -128,13 +128,13 @@ impl<T> Shared<T> {
     }
 
     fn end(&self, part: u64, ended: Ended<T>) {
-        let Ended { completion, value, told } = ended;
+        let Ended { completion, value, error_text } = ended;
         let service_ns = completion.ended_ns.saturating_sub(completion.sent_ns);
         self.ends.borrow_mut().push(PartEnd { service_ns, is_ok: completion.outcome.is_ok() });
         self.values.borrow_mut().push((part, value));
         let whole = self.completion.get();
         if whole.is_none_or(|whole| whole.outcome.is_ok()) && !completion.outcome.is_ok() {
-            *self.told.borrow_mut() = told;
+            *self.error_text.borrow_mut() = error_text;
         }
         self.completion.set(Some(whole.map_or(completion, |whole| joined(&whole, &completion))));
     }
@@ -170,7 +170,7 @@ async fn share<C, T>(
         count,
         next: Cell::new(0),
         completion: Cell::new(None),
-        told: RefCell::default(),
+        error_text: RefCell::default(),
         values: RefCell::default(),
         ends: RefCell::new(take(ends)),
     };
@@ -200,7 +200,7 @@ async fn share<C, T>(
             .get()
             .unwrap_or_else(|| Completion::plain(Outcome::OK, 0, 0, 0)),
         values: values.into_iter().map(|(_, value)| value).collect(),
-        told: shared.told.into_inner(),
+        error_text: shared.error_text.into_inner(),
     }
 }
 
@@ -281,7 +281,7 @@ mod tests {
                         bytes: 10,
                         ..Completion::plain(outcome, sent_ns, inner.now_ns(), inner.now_ns())
                     };
-                    Ended { completion, value: part, told: Some(format!("part {part}")) }
+                    Ended { completion, value: part, error_text: Some(format!("part {part}")) }
                 });
             let whole = whole.await;
             (whole, ends)
@@ -305,7 +305,7 @@ mod tests {
     fn after_a_failure_parts_in_flight_end_and_no_other_begins() {
         let (whole, ends) = run(3, &[5, -1, 2, 1, 1, 1]);
         assert_eq!(whole.completion.outcome, Outcome::http(500));
-        assert_eq!(whole.told.as_deref(), Some("part 1"));
+        assert_eq!(whole.error_text.as_deref(), Some("part 1"));
         assert_eq!(whole.values, [0, 1, 2]);
         assert_eq!(whole.completion.ended_ns - whole.completion.sent_ns, 5000);
         assert_eq!(ends.iter().filter(|end| !end.is_ok).count(), 1);

@@ -79,7 +79,7 @@ pub(crate) struct StoredCheck {
     running: Option<Running>,
 }
 
-/// What the head of an answer reveals about an object.
+/// Facts about an object in the head of an answer.
 #[derive(Default)]
 struct HeadFacts {
     tag: Option<u64>,

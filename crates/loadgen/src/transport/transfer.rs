@@ -145,21 +145,21 @@ const COLLECTED_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Collect {
     pub(crate) body: Vec<u8>,
     wanted: &'static [&'static str],
-    found: Vec<Option<String>>,
+    values: Vec<Option<String>>,
 }
 
 impl Collect {
     /// Starts a new answer, from which to keep these headers.
     pub(crate) fn start(&mut self, wanted: &'static [&'static str]) {
         self.body.clear();
-        self.found.clear();
+        self.values.clear();
         self.wanted = wanted;
     }
 
     /// Returns a requested header, if it was found.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let place = self.wanted.iter().position(|wanted| *wanted == name)?;
-        self.found.get(place)?.as_deref()
+        self.values.get(place)?.as_deref()
     }
 }
 
@@ -168,7 +168,7 @@ impl Download for Collect {
         // A previous answer to the same request may have broken off.
         self.body.clear();
         let texts = self.wanted.iter().map(|name| head.header_text(name).map(str::to_owned));
-        self.found = texts.collect();
+        self.values = texts.collect();
     }
 
     fn data(&mut self, bytes: &[u8]) {

@@ -19,7 +19,7 @@ use crate::stored::upload::{Part, UploadFacts};
 
 /// The content of the directory.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct DirectoryContent {
     pub(crate) buckets: Vec<FoundBucket>,
     /// Largest number in use.
     pub(crate) id_max: u64,
@@ -51,7 +51,7 @@ pub(crate) struct FoundObject {
 /// State of reading at a start.
 struct Reading<'d> {
     directory: &'d Directory,
-    found: Found,
+    content: DirectoryContent,
     /// The byte files that sidecars name.
     files: HashMap<u64, Arc<ExtentFile>>,
     /// Whether all byte files must be kept, because an unreadable sidecar may name any of them.
@@ -60,34 +60,34 @@ struct Reading<'d> {
 
 impl Directory {
     /// Reads all persistent data, and sweeps the remains of a kill.
-    pub(crate) fn load(&self) -> Result<Found, StoreError> {
+    pub(crate) fn load(&self) -> Result<DirectoryContent, StoreError> {
         let mut reading = Reading {
             directory: self,
-            found: Found::default(),
+            content: DirectoryContent::default(),
             files: HashMap::new(),
             keeps_all: false,
         };
         for entry in entries(&self.disk.root().join("buckets"))? {
             match numbered(&entry) {
                 Some(id) if entry.is_dir() => reading.bucket(id, &entry)?,
-                found => {
+                other => {
                     // The store must not assign this name to something else.
-                    reading.found.id_max = reading.found.id_max.max(found.unwrap_or(0));
+                    reading.content.id_max = reading.content.id_max.max(other.unwrap_or(0));
                     reading.stray(&entry);
                 }
             }
         }
         reading.sweep()?;
         self.disk.sync_all().map_err(|error| unreadable(self.disk.root(), &error))?;
-        Ok(reading.found)
+        Ok(reading.content)
     }
 }
 
 impl Reading<'_> {
     fn bucket(&mut self, id: u64, path: &Path) -> Result<(), StoreError> {
-        self.found.id_max = self.found.id_max.max(id);
+        self.content.id_max = self.content.id_max.max(id);
         let (mut sidecars, mut upload_paths) = (Vec::new(), Vec::new());
-        let known = self.found.damage.len();
+        let known = self.content.damage.len();
         for entry in entries(path)? {
             if entry.ends_with("uploads") && entry.is_dir() {
                 upload_paths = entries(&entry)?;
@@ -107,7 +107,7 @@ impl Reading<'_> {
             for upload_path in upload_paths {
                 self.remnant(&upload_path)?;
             }
-            if self.found.damage.len() == known {
+            if self.content.damage.len() == known {
                 let _ = self.directory.disk.remove_tree(path);
             }
             return Ok(());
@@ -120,7 +120,7 @@ impl Reading<'_> {
             uploads.extend(self.upload(&place, &upload_path)?);
         }
         if let Some(record) = record {
-            self.found.buckets.push(FoundBucket { id, record, objects, uploads });
+            self.content.buckets.push(FoundBucket { id, record, objects, uploads });
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ impl Reading<'_> {
         let mut sidecars = Vec::new();
         for path in entries(path)? {
             if path.extension().is_some_and(|extension| extension == "json") {
-                self.found.id_max = self.found.id_max.max(hex_stem(&path).unwrap_or(0));
+                self.content.id_max = self.content.id_max.max(hex_stem(&path).unwrap_or(0));
                 sidecars.push(path);
             } else if is_unfinished(&path) {
                 let _ = self.directory.disk.remove(&path);
@@ -144,7 +144,7 @@ impl Reading<'_> {
     /// Reports a file that no store has created.
     fn stray(&mut self, path: &Path) {
         let problem = "no store put it there, and it is left alone";
-        self.found.damage.push(format!("{}: {problem}", path.display()));
+        self.content.damage.push(format!("{}: {problem}", path.display()));
     }
 
     /// Moves aside a file where the store needs a directory.
@@ -153,7 +153,7 @@ impl Reading<'_> {
             self.directory.disk.move_aside(path).map_err(|error| unreadable(path, &error))?;
         let (path, aside) = (path.display(), aside.display());
         let problem = "no store put it there, and it was moved to";
-        self.found.damage.push(format!("{path}: {problem} {aside}"));
+        self.content.damage.push(format!("{path}: {problem} {aside}"));
         Ok(())
     }
 
@@ -161,13 +161,13 @@ impl Reading<'_> {
     /// of them.
     fn remnant(&mut self, path: &Path) -> Result<bool, StoreError> {
         if numbered(path).is_none() || !path.is_dir() {
-            self.found.id_max = self.found.id_max.max(numbered(path).unwrap_or(0));
+            self.content.id_max = self.content.id_max.max(numbered(path).unwrap_or(0));
             self.stray(path);
             return Ok(false);
         }
-        let known = self.found.damage.len();
+        let known = self.content.damage.len();
         self.sidecars(path)?;
-        Ok(self.found.damage.len() == known)
+        Ok(self.content.damage.len() == known)
     }
 
     /// Reads the objects of a bucket; of a key's null versions, only the last complete one.
@@ -176,7 +176,7 @@ impl Reading<'_> {
         let mut current: HashMap<String, u64> = HashMap::new();
         for path in paths {
             let Some(sidecar) = self.read::<Sidecar>(&path, "an object") else { continue };
-            self.found.id_max = self.found.id_max.max(sidecar.id);
+            self.content.id_max = self.content.id_max.max(sidecar.id);
             let body = self.body(&sidecar.extents, sidecar.flaw);
             if sidecar.is_null_version && body.is_ok() {
                 let last = current.entry(sidecar.key.clone()).or_default();
@@ -199,7 +199,7 @@ impl Reading<'_> {
                 }
                 Err(problem) => {
                     self.keep(&sidecar.extents);
-                    self.found.damage.push(format!(
+                    self.content.damage.push(format!(
                         "object \"{}\" in bucket \"{bucket}\": {problem} (sidecar {})",
                         sidecar.key,
                         path.display()
@@ -221,7 +221,7 @@ impl Reading<'_> {
                 return Ok(None);
             }
         };
-        self.found.id_max = self.found.id_max.max(upload);
+        self.content.id_max = self.content.id_max.max(upload);
         let facts = self.read::<UploadFacts>(&record_path, "an upload");
         let mut parts = Vec::new();
         for part_path in self.sidecars(path)? {
@@ -239,7 +239,7 @@ impl Reading<'_> {
                 }
                 Err(problem) => {
                     self.keep(&sidecar.extents);
-                    self.found.damage.push(format!(
+                    self.content.damage.push(format!(
                         "part {number} of an upload in bucket \"{bucket}\": {problem} (sidecar {})",
                         part_path.display()
                     ));
@@ -295,7 +295,7 @@ impl Reading<'_> {
             }
             for path in entries(&shard)? {
                 let id = hex_stem(&path);
-                self.found.id_max = self.found.id_max.max(id.unwrap_or(0));
+                self.content.id_max = self.content.id_max.max(id.unwrap_or(0));
                 let is_bytes = |id: &u64| path == self.directory.disk.bytes_path(*id);
                 let Some(id) = id.filter(is_bytes).filter(|_| path.is_file()) else {
                     self.stray(&path);
@@ -321,7 +321,7 @@ impl Reading<'_> {
             Err(problem) => {
                 self.keeps_all = true;
                 let path = path.display();
-                self.found.damage.push(format!("the record of {what}: {path}: {problem}"));
+                self.content.damage.push(format!("the record of {what}: {path}: {problem}"));
                 None
             }
         }

@@ -78,7 +78,7 @@ pub(crate) struct Lies {
 #[derive(Debug, Default)]
 struct State {
     keys: HashMap<(Box<str>, Box<str>), KeyState>,
-    told: Vec<Lie>,
+    list: Vec<Lie>,
     log: Option<File>,
 }
 
@@ -110,8 +110,8 @@ impl Lies {
     }
 
     /// Returns the lies so far, oldest first.
-    pub(crate) fn told(&self) -> Vec<Lie> {
-        self.state().told.clone()
+    pub(crate) fn list(&self) -> Vec<Lie> {
+        self.state().list.clone()
     }
 
     /// Decides on the next write of a key.
@@ -258,7 +258,7 @@ impl State {
             // The list in memory is complete even if the file cannot grow.
             let _ = log.write_all(&line);
         }
-        self.told.push(lie);
+        self.list.push(lie);
     }
 }
 
@@ -288,7 +288,7 @@ mod tests {
                 }
             }
             lost.sort();
-            assert_eq!(lies.told().len(), lost.len());
+            assert_eq!(lies.list().len(), lost.len());
             lost
         };
         assert_eq!(lost(["x", "y"]), lost(["y", "x"]));

@@ -76,7 +76,7 @@ pub(super) fn shown_version(object: &Object) -> Option<String> {
 }
 
 /// An object that a read has found.
-struct Found {
+struct FoundObject {
     object: Arc<Object>,
     body: Body,
     /// The requested range, if not the whole object.
@@ -84,7 +84,7 @@ struct Found {
     parts_count: Option<i32>,
 }
 
-impl Found {
+impl FoundObject {
     /// Returns the number of requested bytes.
     fn length(&self) -> u64 {
         self.range.as_ref().map_or(self.body.length(), |range| range.end - range.start)
@@ -117,7 +117,7 @@ struct Wanted<'a> {
     range: Option<s3s::dto::Range>,
 }
 
-fn find(front: &Front, wanted: &Wanted<'_>, condition: ReadCondition) -> S3Result<Found> {
+fn find(front: &Front, wanted: &Wanted<'_>, condition: ReadCondition) -> S3Result<FoundObject> {
     let account = &front.account;
     let bucket = account.bucket(wanted.bucket)?;
     let object = account.object(&bucket, wanted.key, wanted.version_id);
@@ -149,7 +149,7 @@ fn find(front: &Front, wanted: &Wanted<'_>, condition: ReadCondition) -> S3Resul
             Some(part_range(&object, number, length)?)
         }
     };
-    Ok(Found { object, body, range, parts_count })
+    Ok(FoundObject { object, body, range, parts_count })
 }
 
 /// Adds to an error the headers that S3 sends for a key with a delete marker.

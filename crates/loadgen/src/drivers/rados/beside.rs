@@ -1,6 +1,6 @@
 //! Writes in a foreign namespace: nothing that others have written is overwritten or deleted.
 //!
-//! What the run writes there carries its name in an attribute. Each change is one operation of the
+//! Everything that the run writes there carries its name in an attribute. Each change is one operation of the
 //! cluster, which also requires that the object is unclaimed or ours. So there is no time between
 //! check and change, and the check needs no separate request.
 
@@ -24,7 +24,7 @@ const EXCLUSIVE: c_int = 1;
 /// `LIBRADOS_CMPXATTR_OP_EQ`
 const EQUAL: u8 = 1;
 
-/// Which of the dataset's namespaces are foreign.
+/// For each of the dataset's namespaces, whether it is foreign.
 #[derive(Debug)]
 pub(super) struct ForeignPlaces(Box<[AtomicBool]>);
 

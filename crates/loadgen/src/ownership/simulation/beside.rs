@@ -111,7 +111,7 @@ impl History {
 
 /// Results of the requests of all histories.
 #[derive(Default)]
-struct Told {
+struct Results {
     /// How often each operation had each outcome.
     ends: BTreeMap<(&'static str, Outcome), u64>,
     /// Number of puts of objects that the trial had put before and that still existed, by whether
@@ -120,7 +120,7 @@ struct Told {
 }
 
 /// Runs one history of load.
-fn load_by(seed: u64, results: &mut Told) {
+fn load_by(seed: u64, results: &mut Results) {
     let mut history = History::new(seed);
     let store = [(true, true), (true, false), (false, true)][history.draw(3) as usize];
     let store = Store { keeps_metadata: store.0, heeds_conditions: store.1 };
@@ -302,11 +302,11 @@ impl Target {
 
 #[test]
 fn load_never_changes_what_others_put_after_the_claim() {
-    let mut results = Told::default();
+    let mut results = Results::default();
     for seed in 0..600 {
         load_by(mix64(seed), &mut results);
     }
-    let Told { ends, again } = results;
+    let Results { ends, again } = results;
     assert!([true, false].iter().all(|keeps| again.get(keeps) > Some(&100)), "{again:?}");
     // Histories in which nothing was refused, or nothing done, would prove nothing.
     for operation in OPERATIONS {

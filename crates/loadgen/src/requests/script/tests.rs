@@ -1,4 +1,4 @@
-//! What scripts ask for, in which order, and what they make of answers.
+//! Tests of scripts: the order of requests, and the judgement of answers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Writes a table, and returns how a document names it.
+/// Writes a table, and returns the reference to it for a document.
 fn write(path: &Path, columns: Vec<(&str, ArrayRef)>, known: &[(&str, String)]) -> Value {
     let fields: Vec<Field> = columns
         .iter()
@@ -87,12 +87,12 @@ fn hash_of(keys: &[&str]) -> u64 {
     })
 }
 
-/// Returns the key `script` of a document that follows these lines.
+/// Returns the key `script` of a document for these lines.
 fn script(name: &str, lines: &[Line], first: u32, last: u32) -> Value {
     script_in(name, lines, first, last, [3, 3, 3, u32::MAX])
 }
 
-/// The same, with the number of the prefix that each subject lies under.
+/// Like `script`, with the number of the prefix that contains each subject.
 fn script_in(name: &str, lines: &[Line], first: u32, last: u32, spaces: [u32; 4]) -> Value {
     let folder = folder(name);
     let words = |of: &dyn Fn(&Line) -> u32| -> ArrayRef {
@@ -149,7 +149,7 @@ fn script_in(name: &str, lines: &[Line], first: u32, last: u32, spaces: [u32; 4]
     json!({"subjects": subjects, "requests": rows})
 }
 
-/// What became of the actions: name, outcome, how many, and how many requests they were.
+/// Counted actions: name, outcome, number, and number of their requests.
 type Actions = Vec<(String, String, i64, i64)>;
 
 fn run(
@@ -161,8 +161,8 @@ fn run(
     run_portion(name, phase, script, requests, Portion::default(), |_, _| {})
 }
 
-/// The same for one host's portion; `on_turn_end` is called with the number of a turn that has ended,
-/// and has to begin the next.
+/// Like `run`, for one host's portion. `on_turn_end` is called with the number of a turn that has
+/// ended, and must begin the next.
 fn run_portion(
     name: &str,
     phase: &str,
@@ -208,7 +208,7 @@ fn run_portion(
     Ok((summary, actions))
 }
 
-/// A user who is made first; two who write, read and delete; and an audit.
+/// A user who is created first; two who write, read and delete; and an audit.
 fn lines() -> Vec<Line> {
     let of_two = Line { action: 0, is_last: false, ..line(0, HEAD, 0, 0, ABSENT) };
     vec![
@@ -246,7 +246,7 @@ fn each_deviation_from_the_script_has_its_own_outcome() {
     wrong[5].version = 1; // an older version than the last
     wrong[8] = line(2, GET, 0, 0, ABSENT);
     wrong[9] = list(3, &["u/a", "u/b", "u/c"]);
-    // One session for both, so that the first read comes before the write.
+    // One session for both, so that the first read precedes the write.
     wrong.iter_mut().skip(2).take(7).for_each(|line| line.session = 1);
     wrong[9].session = 2;
     let script = script("wrong", &wrong, 1, 1);
@@ -287,7 +287,7 @@ fn several_hosts_execute_the_same_requests_as_one() {
     }
 }
 
-/// Adds up what became of actions, by name and outcome.
+/// Sums actions by name and outcome.
 fn totals(actions: &Actions) -> std::collections::BTreeMap<(String, String), (i64, i64)> {
     let mut totals = std::collections::BTreeMap::new();
     for (name, outcome, count, requests) in actions {
@@ -299,7 +299,7 @@ fn totals(actions: &Actions) -> std::collections::BTreeMap<(String, String), (i6
 
 #[test]
 fn subjects_in_doubt_on_another_or_lost_host_are_never_reported_missing() {
-    // The other host of two writes u/b, and runs no request of it here.
+    // The other one of two hosts writes u/b, and its requests are not executed here.
     let lines = [line(0, PUT, 0, 1, ANY), line(1, PUT, 1, 1, ANY), list(2, &["u/a", "u/b"])];
     let script = script("doubts", &lines, 0, 1);
     for (told, lost, outcome) in [
