@@ -19,7 +19,7 @@ from loadstone.documents.python_types import (
 
 
 class AuditCall(TypedDict, total=False):
-    """One call of the proof of a finding."""
+    """One call in the proof of a finding."""
 
     client: Whole | None
     expected: Whole | None
@@ -32,7 +32,7 @@ class AuditCall(TypedDict, total=False):
 
 
 class AuditFinding(TypedDict, total=False):
-    """An object that is not as was acknowledged."""
+    """An object that differs from what was acknowledged."""
 
     bucket: str
     calls: list[AuditCall]
@@ -45,7 +45,7 @@ class AuditFinding(TypedDict, total=False):
 
 
 class Spread(TypedDict, total=False):
-    """How a sample is distributed."""
+    """Distribution of a sample."""
 
     max: Whole
     p50: Whole
@@ -53,7 +53,7 @@ class Spread(TypedDict, total=False):
 
 
 class HistorySummary(TypedDict, total=False):
-    """What was judged of histories."""
+    """Result of judging histories."""
 
     behind_ns: Spread
     behind_versions: Spread
@@ -65,7 +65,7 @@ class HistorySummary(TypedDict, total=False):
 
 
 class AuditSummary(TypedDict, total=False):
-    """What an audit looked at, and what it found."""
+    """Scope and results of an audit."""
 
     counts: dict[str, Whole]
     deleted: Whole
@@ -80,7 +80,7 @@ class AuditSummary(TypedDict, total=False):
 
 
 class ClockDocument(TypedDict, total=False):
-    """What reading the clock costs and resolves here, for the record."""
+    """Cost and resolution of the clock on this host, for the record."""
 
     read_ns: Number
     source: str
@@ -88,7 +88,7 @@ class ClockDocument(TypedDict, total=False):
 
 
 class Residue(TypedDict, total=False):
-    """How much an earlier trial had left of one quantity."""
+    """Residue of earlier trials in one quantity."""
 
     before_load: Number
     before_wait: Number
@@ -97,8 +97,8 @@ class Residue(TypedDict, total=False):
 
 
 class HostState(TypedDict, total=False):
-    """What earlier trials had left on a host before a load, and for how long it waited to
-    settle.
+    """Residues of earlier trials on a host before a load, and how long the load waited for them
+    to settle.
     """
 
     residues: list[Residue]
@@ -106,7 +106,7 @@ class HostState(TypedDict, total=False):
 
 
 class LoadHost(TypedDict, total=False):
-    """What one client host did of a trial, and how it ended."""
+    """The part of one client host in a trial, and how it ended."""
 
     bytes: Whole
     bytes_received: Whole | None
@@ -133,8 +133,8 @@ class LoadHost(TypedDict, total=False):
 
 
 class EdgeWork(TypedDict, total=False):
-    """What has to be added to the counts of one operation's rows of the measured part, to have
-    the work of its window.
+    """Corrections that turn the counts of one operation's measured rows into the work done in
+    the window.
     """
 
     bytes: Number
@@ -168,14 +168,14 @@ class LeftPlace(TypedDict, total=False):
 
 
 class Stalls(TypedDict, total=False):
-    """How long one second of a trial lacked a core, or the whole client."""
+    """For how much of each second a core, or the whole client, stood still."""
 
     core: Whole | None
     seconds: list[list[Whole]]
 
 
 class Summary(TypedDict, total=False):
-    """The summary of the load generator, and what its caller saw beside it."""
+    """The load generator's summary, and observations of its caller."""
 
     audit: AuditSummary | None
     buckets_absent: list[str] | None
@@ -241,7 +241,7 @@ class Summary(TypedDict, total=False):
 
 
 class FileDigest(TypedDict, total=False):
-    """Which content a file had when it was written."""
+    """Size and digest of a file when it was written."""
 
     bytes: Whole
     sha256: str

@@ -26,15 +26,15 @@ class CaseDocument(TypedDict, total=False):
 
 
 class NamedFileDocument(TypedDict, total=False):
-    """A file that a trial names: of a script, or a list of objects."""
+    """A file that a trial names: part of a script, or a list of objects."""
 
     path: str
     sha256: str
 
 
 class ShardsDocument(TypedDict, total=False):
-    """A key's shard: digits, and what stands behind them. Object i of a bucket has the shard i
-    modulo their number.
+    """The shard of a key: digits, then a constant text. The object of number i in its bucket has
+    shard i modulo the number of shards.
     """
 
     base: Whole
@@ -43,8 +43,8 @@ class ShardsDocument(TypedDict, total=False):
 
 
 class Size(TypedDict, total=False):
-    """The law of object sizes, in bytes. The size of an object is a function of the seed and its
-    number.
+    """Distribution of object sizes, in bytes. The size of an object is a function of the seed
+    and its number.
     """
 
     bytes: Whole
@@ -58,16 +58,14 @@ class Size(TypedDict, total=False):
 
 
 class Origin(TypedDict, total=False):
-    """The run that objects come from: sizes and payload are functions of its identity and its
-    seed.
-    """
+    """The run that wrote the objects. Sizes and payload are functions of its ID and its seed."""
 
     run: str
     seed: Whole
 
 
 class DatasetDocument(TypedDict, total=False):
-    """The objects: how many, named how, how large, filled with what."""
+    """The objects: number, names, sizes and content."""
 
     bucket_prefix: str
     buckets: Whole
@@ -86,7 +84,7 @@ class DatasetDocument(TypedDict, total=False):
 
 
 class InterventionDocument(TypedDict, total=False):
-    """What was changed on purpose against another phase."""
+    """A deliberate change in comparison with another phase."""
 
     kind: str
     of: Parameters
@@ -100,7 +98,7 @@ class HistoryFile(TypedDict, total=False):
 
 
 class HistoryDocument(TypedDict, total=False):
-    """Histories that an audit judges, with what it read itself."""
+    """Histories that an audit judges together with its own reads."""
 
     files: list[HistoryFile]
     model: str
@@ -108,7 +106,7 @@ class HistoryDocument(TypedDict, total=False):
 
 
 class KeyOrder(TypedDict, total=False):
-    """Which objects requests choose."""
+    """How requests choose objects."""
 
     order: str
     theta: Number | None
@@ -125,21 +123,21 @@ class LoadDocument(TypedDict, total=False):
 
 
 class Share(TypedDict, total=False):
-    """One operation of a mix and its share."""
+    """One operation of a mix and its weight."""
 
     operation: str
     weight: Number
 
 
 class OnErrorDocument(TypedDict, total=False):
-    """What failed requests do to the trial."""
+    """Reaction to failed requests."""
 
     action: str
     limit: Whole | None
 
 
 class OptionsDocument(TypedDict, total=False):
-    """What single operations need to know."""
+    """Settings of single operations."""
 
     bulk_keys: Whole
     contended_keys: Whole
@@ -169,7 +167,7 @@ class LedgerDocument(TypedDict, total=False):
 
 
 class OwedDocument(TypedDict, total=False):
-    """What is owed of a dataset: by it an audit tells what must be there."""
+    """The ledgers of a dataset, from which an audit derives what must exist."""
 
     is_absent_before: bool
     ledgers: list[LedgerDocument]
@@ -177,7 +175,7 @@ class OwedDocument(TypedDict, total=False):
 
 
 class OwnershipDocument(TypedDict, total=False):
-    """What of the places that are there is this run's: a *place* is a bucket, a container, a
+    """Which of the existing places belong to this run. A *place* is a bucket, a container, a
     namespace, a directory or a device.
     """
 
@@ -189,9 +187,9 @@ class OwnershipDocument(TypedDict, total=False):
 
 
 class PortionDocument(TypedDict, total=False):
-    """Which portion of a trial this host carries out. Request number `i` of the whole belongs to
-    the host `i` modulo the number of hosts, so that all portions together are what one host
-    would have asked for. The places are readied by the first.
+    """This host's portion of a trial. Request number `i` of the whole trial belongs to host `i`
+    modulo the number of hosts, so that all portions together are the requests of a single host.
+    The first host prepares the places.
     """
 
     index: Whole
@@ -200,7 +198,7 @@ class PortionDocument(TypedDict, total=False):
 
 class ScriptDocument(TypedDict, total=False):
     """A script of dependent actions. `stop.requests` is the number of its requests, and `mix`
-    names the operations that stand in it.
+    names the operations that it contains.
     """
 
     actions: Whole
@@ -211,7 +209,7 @@ class ScriptDocument(TypedDict, total=False):
 
 
 class GoalDocument(TypedDict, total=False):
-    """What counts as capacity, and how hard to look."""
+    """Objective of a search, and the effort to spend on it."""
 
     achieved_min: Number
     coarse_trial_s: Number
@@ -229,9 +227,7 @@ class GoalDocument(TypedDict, total=False):
 
 
 class LoadsDocument(TypedDict, total=False):
-    """The loads to search between; a bound that is absent is searched for, outwards from
-    `start`.
-    """
+    """Loads to search between. An absent bound is searched for, outwards from `start`."""
 
     high: Number | None
     is_whole: bool
@@ -255,14 +251,14 @@ class SearchDocument(TypedDict, total=False):
 
 
 class Stop(TypedDict, total=False):
-    """When an iteration ends."""
+    """Limits that end an iteration."""
 
     duration_ns: Whole | None
     requests: Whole | None
 
 
 class TargetDocument(TypedDict, total=False):
-    """A target: its name, its driver, and that driver's own settings."""
+    """A target: its name, its driver, and the driver's settings."""
 
     driver: str
     facts: Object
