@@ -71,11 +71,10 @@ pub(crate) fn make_client<S: HttpStore>(
     Ok(client)
 }
 
-/// A client of an object store over HTTP: writes heads and implements what is specific to its
+/// A client of an object store over HTTP: writes heads and implements the specifics of its
 /// protocol.
 ///
-/// A driver implements the operations that it declares. The provided methods are the same for every
-/// store.
+/// A driver implements the operations that it declares; the provided methods suit every store.
 pub(crate) trait HttpStore: Places + Sized + 'static {
     /// Name of the metadata with the run that wrote an object.
     const RUN: &'static str;
@@ -96,8 +95,8 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     }
     /// Returns the error of a request outside of the measurement that was refused, with a hint.
     fn refused(&self, action: String, reply: &Reply) -> Error;
-    /// Returns the error of a refused creation of a place, and whether it is certain that it was
-    /// not created.
+    /// Returns the error of a refused creation of a place, and whether it certainly was not
+    /// created.
     fn refused_to_make(&self, action: String, reply: &Reply) -> Error {
         let error = self.refused(action, reply);
         // An earlier attempt may still create the place.
@@ -162,8 +161,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     async fn execute_request(&mut self, request: &Request) -> Completion {
         self.perform_anywhere(request).await
     }
-    /// Executes a job outside of the measurement; a store whose log-ins expire repeats it after a
-    /// new one.
+    /// Executes a job outside of the measurement; a store whose log-ins expire repeats it once.
     async fn with_log_in<T>(
         &mut self,
         job: impl AsyncFn(&mut Self) -> Result<T, Error>,
@@ -246,8 +244,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         self.http_mut().connection.object_to(Failure::Told(outcome, text))
     }
 
-    /// Returns the completion of a conditional request, which may have lost a race against another
-    /// write.
+    /// Returns the completion of a conditional request, which may have lost a race.
     fn unless_lost(&self, completion: Completion) -> Completion {
         let code = || self.http().connection.refused_code();
         let has_lost = match completion.outcome.http_status() {
@@ -267,8 +264,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         reactor.set_deadline(reactor.now_ns() + target.timeout_ns);
     }
 
-    /// Returns whether verified reads of whole objects also check the checksum that the store
-    /// keeps.
+    /// Returns whether verified reads of whole objects also check the store's checksum.
     fn checks_stored_checksum(&self) -> bool {
         false
     }
