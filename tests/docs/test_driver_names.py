@@ -28,6 +28,7 @@ OTHER_MEANINGS = {
 MEANT_OTHERWISE = {
     "analysis/accounts/comparison.py": {"block"},
     "analysis/accounts/run_account.py": {"block"},
+    "analysis/measured/trial_case.py": {"block"},
     "units.py": {"block"},
     "analysis/node_probes.py": {"swift"},
     "campaign/checks/fio_jobs.py": {"null"},

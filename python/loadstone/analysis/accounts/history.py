@@ -84,6 +84,11 @@ class HistoryChange:
         """Return the relative change of the level, 0.05 for five per cent more."""
         return self.after / self.before - 1
 
+    @property
+    def p_words(self) -> str:
+        """Return `p` as text: one of nearly 0 as a bound, since no test can show a chance of 0."""
+        return f"= {self.p:.1g}" if self.p >= 1e-4 else "< 0.0001"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:

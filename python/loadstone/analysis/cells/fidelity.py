@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from loadstone.analysis.grouping import grouped
 from loadstone.analysis.measured.part import SECOND_NS, Part
-from loadstone.analysis.measured.trial_case import OfTrial, case_of
+from loadstone.analysis.measured.trial_case import TrialCase, case_of
 from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge
 from loadstone.documents.manifest import ScriptOrigin
 from loadstone.results.record import Run
@@ -17,7 +17,7 @@ NO_TIMEOUTS = Timeouts(count=0, requests=0, timeout_ns=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fidelity(OfTrial):
+class Fidelity(TrialCase):
     """The fidelity of one trial to its script.
 
     `recorded_s` is when the last action was due, `lateness` that of good actions; both and `speed`

@@ -12,7 +12,7 @@ from loadstone.analysis.grouping import added_up
 from loadstone.analysis.judgements.validity import may_print_quantile
 from loadstone.analysis.measured.part import operations_in
 from loadstone.analysis.measured.rows import Rows, values_of
-from loadstone.analysis.measured.trial_case import OfTrial, case_of
+from loadstone.analysis.measured.trial_case import TrialCase, case_of
 from loadstone.analysis.statistics.latency import merge
 from loadstone.documents.mix import operations_of
 from loadstone.results.record import Record
@@ -54,7 +54,7 @@ class ErrorPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline(OfTrial):
+class Timeline(TrialCase):
     """One operation of one trial over time."""
 
     operation: str

@@ -15,7 +15,7 @@ from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.validity import may_print_quantile
 from loadstone.analysis.measured.part import NOT_SENT, read_parts
 from loadstone.analysis.measured.rows import Rows
-from loadstone.analysis.measured.trial_case import OfTrial, case_of
+from loadstone.analysis.measured.trial_case import TrialCase, case_of
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import merge
 from loadstone.analysis.statistics.mean import Mean, mean_of
@@ -61,7 +61,7 @@ class SearchStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapacitySearch(OfTrial):
+class CapacitySearch(TrialCase):
     """A search and its answer.
 
     `lower` is the largest load confirmed to meet the objective, with the `rate` of its confirming

@@ -8,7 +8,7 @@ from loadstone.documents.trial import TrialDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfTrial:
+class TrialCase:
     """A value that belongs to one trial; the fields are from the trial's document."""
 
     trial: str
@@ -21,7 +21,7 @@ class OfTrial:
 
 
 def case_of(document: TrialDocument) -> dict[str, Any]:
-    """Return the fields of `OfTrial`."""
+    """Return the fields of `TrialCase`."""
     case = document["case"]
     return {
         "trial": document["id"],

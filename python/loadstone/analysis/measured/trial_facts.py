@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from loadstone.analysis.instrument.headroom import Jitter, jitter_of
 from loadstone.analysis.judgements.labels import label_trial
-from loadstone.analysis.measured.trial_case import OfTrial, case_of
+from loadstone.analysis.measured.trial_case import TrialCase, case_of
 from loadstone.documents.mix import operations_of
 from loadstone.documents.summary import LoadHost, Summary
 from loadstone.documents.target_state import TargetState
@@ -14,7 +14,7 @@ from loadstone.results.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialFacts(OfTrial):
+class TrialFacts(TrialCase):
     """One planned trial and its outcome; `state` is "not run" without a record."""
 
     operations: tuple[str, ...]

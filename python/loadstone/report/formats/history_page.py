@@ -97,7 +97,8 @@ def _row(trend: Trend) -> dict[str, object]:
         "changed": "" if last is None else f"{last.magnitude:+.0%}",
         "magnitude": None if last is None else last.magnitude,
         "changed_at": "" if last is None else last.run,
-        "p": "" if last is None else f"{last.p:.1g}",
+        "p": None if last is None else last.p,
+        "p_words": "" if last is None else last.p_words.removeprefix("= "),
         "runs": len(trend.points),
     }
 
@@ -114,12 +115,11 @@ def _caption(trend: Trend) -> str:
 def _words(trend: Trend, change: HistoryChange) -> dict[str, object]:
     """Return a change of level as a sentence, with other changes at that run."""
     before, after = (metric_value(level, trend.metric) for level in (change.before, change.after))
-    what = "worse" if change.is_worse else "better"
     return {
         "sentence": (
-            f"{trend.name or 'all'}, {metric_words(trend.metric)}: {change.magnitude:+.0%} ({what})"
+            f"{trend.name or 'all'}, {metric_words(trend.metric)}: {change.magnitude:+.0%}"
             f" from run {change.run} on, {change.started[:10]}: {before} to {after},"
-            f" p {change.p:.1g}"
+            f" p {change.p_words}"
         ),
         "is_worse": change.is_worse,
         "differing": tuple(map(str, change.differing)),
@@ -147,9 +147,10 @@ def _tiles(traced: History) -> Iterable[Tile]:
     for is_worse, key in ((True, "worse"), (False, "better")):
         changes = [change for change in last_changes if change.is_worse == is_worse]
         note = (
-            f"last at {max(changes, key=lambda change: change.started).run}"
+            f"newest at {max(changes, key=lambda change: change.started).run}"
             if changes
             else f"of {total}"
         )
-        name, is_bad = f"Changed for the {key}", is_worse and bool(changes)
+        is_bad = is_worse and bool(changes)
+        name = f"Last change {key}"
         yield Tile(key=key, name=name, value=str(len(changes)), note=note, is_bad=is_bad)

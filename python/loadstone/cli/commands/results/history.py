@@ -221,7 +221,7 @@ def _lines_of(trend: "Trend", width: int) -> list[str]:
         )
         lines.append(
             f"    {change.magnitude:+.0%} ({what}) from {change.run}:"
-            f" {before} to {after}, p {change.p:.1g}"
+            f" {before} to {after}, p {change.p_words}"
         )
         lines += [f"      changed there: {difference}" for difference in change.differing]
     return lines
