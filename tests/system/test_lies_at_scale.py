@@ -31,7 +31,7 @@ class Row:
 
     phases: str
     kinds: frozenset[str]
-    size: str = "4KiB"
+    size: str = "1KiB"
     writes: int = 1
     since: int = 0
 
