@@ -1,6 +1,7 @@
 """`loadstone card` on the embedded store, and on stores that hang, deny, lie or lock."""
 
 import html
+import itertools
 import json
 import os
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from loadstone.card.questions.conditions import CREATORS
 from loadstone.card.table import QUESTIONS
 from loadstone.cli import exit_code
 from tests.conformance import store_under_test
@@ -111,6 +113,43 @@ def test_a_store_that_hangs_on_one_of_several_reads_answers_the_others(url: str)
 
     shown = spoiled(url, is_wanted, lambda exchange: exchange.wait(60))
     assert [name for name, answer in shown.items() if answer == "undecided"] == ["range-suffix"]
+
+
+def test_a_race_that_does_not_end_leaves_its_question_open_and_the_next_is_asked(url: str) -> None:
+    """Writers that win a race are still found out where others are not answered."""
+    creators = {winners: Creators(winners) for winners in (0, 2)}
+    shown = {}
+    for winners, race in creators.items():
+        with hostile(port_of(url), race.spoil) as server:
+            finished = card(server.url)
+        assert finished.code == 0, finished.err
+        shown[winners] = {row["name"]: row for row in finished.json()["rows"]}
+    names = [name for name, row in shown[0].items() if row["answer"] == "undecided"]
+    assert names == ["one-creator-wins"]
+    assert f"{CREATORS - 1} of {CREATORS}" in shown[0]["one-creator-wins"]["detail"]
+    assert shown[2]["one-creator-wins"]["answer"] == "no"
+    assert shown[2]["one-replacer-wins"]["answer"] == "yes"
+
+
+class Creators:
+    """Leaves one of the creators that race without an answer, and says to so many that they won."""
+
+    def __init__(self, winners: int) -> None:
+        self._numbers = itertools.count()
+        self._winners = winners
+
+    def spoil(self, exchange: Exchange) -> bool:
+        request = exchange.request
+        if request.method != "PUT" or "/_creators/" not in request.path:
+            return False
+        number = next(self._numbers)
+        if number == 0:
+            exchange.wait(60)
+        elif number <= self._winners:
+            exchange.send_status("200 OK")
+        else:
+            return False
+        return True
 
 
 @pytest.mark.parametrize(

@@ -173,14 +173,18 @@ class Store:
         """Return the result of `make`, shared by all questions that need it, and its store."""
         return self.common.made(make, self)
 
+    @property
+    def hurried(self) -> "Store":
+        """The same, where half of the question's time is kept for what comes afterwards."""
+        return replace(self, ends=self.ends - self.limit_s / 2)
+
     def together(self, make: Callable[["Store"], T]) -> T | None:
         """Return the result of `make`, shared by several questions; None if it failed.
 
         Each question then repeats it alone, with half of its time left.
         """
-        hurried = replace(self, ends=self.ends - self.limit_s / 2)
         try:
-            return self.common.made(make, hurried)[1]
+            return self.common.made(make, self.hurried)[1]
         except (DeniedError, UnansweredError):
             return None
 
@@ -203,11 +207,17 @@ class Store:
             raise DeniedError(f"{request.method}: {reply.words}")
         return reply
 
-    def ask_at_once(self, requests: Sequence[Request]) -> list[Reply]:
-        """Send requests concurrently; raise if one of them gets no response."""
-        replies = self.target.ask(requests, self.place, self.left_s())
+    def ask_at_once(
+        self, requests: Sequence[Request], within_s: float | None = None
+    ) -> list[Reply]:
+        """Send requests at once; raise where one of them is not answered.
+
+        With `within_s` none is waited for longer, and nothing is raised for those that fail by it.
+        """
+        left_s = self.left_s()
+        replies = self.target.ask(requests, self.place, min(within_s or left_s, left_s))
         for request, reply in zip(requests, replies, strict=True):
-            if reply.failure == "timeout":
+            if reply.failure == "timeout" and within_s is None:
                 raise UnansweredError(self._why(request, reply.failure))
         if all(reply.status in DENIED for reply in replies):
             raise DeniedError(f"{requests[0].method}: {replies[0].words}")
@@ -269,7 +279,7 @@ class Store:
         """Return one page of a listing of the question's objects; raise if it is invalid."""
         reply = self.ask(self._listing(below, keys_max, after, delimiter, is_encoded))
         must(reply, "list")
-        return _swift_page(reply, keys_max) if self.is_swift else _s3_page(reply)
+        return _swift_page(reply, keys_max) if self.is_swift else s3_page(reply)
 
     def _listing(
         self, below: str, keys_max: int, after: str | None, delimiter: str | None, is_encoded: bool
@@ -363,7 +373,8 @@ def _reply(answer: dict[str, Any], body: bytes) -> Reply:
     )
 
 
-def _s3_page(reply: Reply) -> Page:
+def s3_page(reply: Reply) -> Page:
+    """Return the page that an answer of S3 is; ValueError if no XML."""
     root, plain = parse_listing(reply)
     is_truncated = root.findtext("IsTruncated") == "true"
     return Page(

@@ -1,21 +1,23 @@
 """Conditional requests, which locks, leases and commits of table formats rely on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from loadstone.card.conclusion import Conclusion, differs, no, yes
+from loadstone.card.conclusion import Conclusion, UnansweredError, differs, no, yes
 from loadstone.card.questions.shared import two_objects
 from loadstone.card.store import Reply, Request, Store
 
 CREATORS, REPLACERS = 32, 16
 """Number of concurrent writers in a race."""
+CREATORS_S, REPLACERS_S = 2.0, 1.5
+"""Limits of the races: there are stores whose writers wait for each other for seconds."""
 WRONG_ETAG = '"00000000000000000000000000000000"'
 IF_ABSENT = {"if-none-match": "*"}
 
 
 def put_if_absent(store: Store) -> Conclusion:
     """Check that `If-None-Match: *` is refused for an existing object."""
-    return _refusal(store, lambda there: there.put("k", b"second", IF_ABSENT))
+    return _refusal(store, _put_if_absent)
 
 
 def put_if_absent_creates(store: Store) -> Conclusion:
@@ -39,7 +41,7 @@ def put_if_match(store: Store) -> Conclusion:
 
 def put_if_other(store: Store) -> Conclusion:
     """Check that `If-Match` with another ETag is refused."""
-    return _refusal(store, lambda there: there.put("k", b"second", {"if-match": WRONG_ETAG}))
+    return _refusal(store, _put_if_other)
 
 
 def put_if_match_absent(store: Store) -> Conclusion:
@@ -52,47 +54,73 @@ def put_if_match_absent(store: Store) -> Conclusion:
 
 def one_creates(store: Store) -> Conclusion:
     """Check that exactly one of many concurrent puts with `If-None-Match: *` succeeds."""
-    return _race(store, CREATORS, IF_ABSENT)
+    there, answers = store.shared(_creators)
+    return _judge_race(there, answers, CREATORS_S)
 
 
 def one_replaces(store: Store) -> Conclusion:
     """Check that exactly one of many concurrent puts with the same `If-Match` succeeds."""
-    etag = store.must_put("k", b"first").headers.get("etag", "")
-    return _race(store, REPLACERS, {"if-match": etag})
+    there, answers = store.shared(_creators)
+    winners = [reply for _, reply in answers if reply.is_ok]
+    if len(winners) != 1 or any(reply.failure for _, reply in answers):
+        # Others may write there still.
+        there, winners = store, [store.must_put("k", b"first")]
+    headers = {"if-match": winners[0].headers.get("etag", "")}
+    answers = race(there, "k", "replacer", REPLACERS, headers, within_s=REPLACERS_S)
+    return _judge_race(there, answers, REPLACERS_S)
+
+
+def _creators(store: Store) -> list[tuple[bytes, Reply]]:
+    """Have many create one object at once."""
+    return race(store, "k", "creator", CREATORS, IF_ABSENT, within_s=CREATORS_S)
 
 
 def race(
-    store: Store, name: str, writer: str, writers: int, headers: Mapping[str, str]
+    store: Store,
+    name: str,
+    writer: str,
+    writers: int,
+    headers: Mapping[str, str],
+    *,
+    within_s: float | None = None,
 ) -> list[tuple[bytes, Reply]]:
     """Write an object concurrently with one condition; return the bytes and reply of each put.
 
-    `writer` makes the bytes different from those of other races: a repeated ETag would make the
-    condition true again.
+    Who is not answered within `within_s` has failed; without it, all must be answered. `writer`
+    makes the bytes different from those of other races: a repeated ETag would make the condition
+    true again.
     """
     bodies = [f"{writer} {number}".encode() for number in range(writers)]
     requests = [
         Request(method="PUT", key=store.key(name), body=body, headers=headers) for body in bodies
     ]
-    return list(zip(bodies, store.ask_at_once(requests), strict=True))
+    return list(zip(bodies, store.ask_at_once(requests, within_s), strict=True))
 
 
-def _race(store: Store, writers: int, headers: Mapping[str, str]) -> Conclusion:
-    answers = race(store, "k", "writer", writers, headers)
+def _judge_race(
+    store: Store, answers: Sequence[tuple[bytes, Reply]], within_s: float
+) -> Conclusion:
+    """Judge who won of those that raced for `k` for so long; one is to win."""
+    writers = len(answers)
     winners = [body for body, reply in answers if reply.is_ok]
     if len(winners) == writers:
         return no(f"all of {writers} succeed")
+    if len(winners) > 1:
+        return no(f"several of {writers} succeed")
+    answered = sum(reply.failure is None for _, reply in answers)
+    if answered < writers:
+        what = f"{answered} of {writers} are answered within {within_s:g} s"
+        raise UnansweredError(f"{what}, {len(winners)} of them with success")
     if not winners:
         statuses = {reply.status for _, reply in answers}
         return no(f"none succeeds: {', '.join(map(str, sorted(statuses)))}")
-    if len(winners) > 1:
-        return no(f"several of {writers} succeed")
     is_kept = store.get("k").body == winners[0]
     return yes(f"1 of {writers}") if is_kept else no("one succeeds, and another's bytes are kept")
 
 
 def delete_if_other(store: Store) -> Conclusion:
     """Check that a delete with another `If-Match` than the object's ETag is refused."""
-    return _refusal(store, lambda there: there.delete("k", {"if-match": WRONG_ETAG}))
+    return _refusal(store, _delete_if_other)
 
 
 def delete_if_match(store: Store) -> Conclusion:
@@ -157,12 +185,43 @@ def _existing(store: Store) -> tuple[Store, _Object, tuple[bytes, str]]:
     return there, known, state
 
 
-def _refusal(store: Store, ask: Callable[[Store], Reply]) -> Conclusion:
-    """Judge a request that must be refused with 412, by its status and the object afterwards."""
+def _put_if_absent(store: Store) -> Reply:
+    return store.put("k", b"second", IF_ABSENT)
+
+
+def _put_if_other(store: Store) -> Reply:
+    return store.put("k", b"second", {"if-match": WRONG_ETAG})
+
+
+def _delete_if_other(store: Store) -> Reply:
+    return store.delete("k", {"if-match": WRONG_ETAG})
+
+
+Ask = Callable[[Store], Reply]
+
+
+def _refusals(store: Store) -> dict[Ask, Reply]:
+    """Try all that must be refused; return the answers, or none where the object has changed."""
     there, known, state = _existing(store)
-    reply = ask(there)
-    if there.get("k").body == state[0]:
-        known.state = state
+    asks: list[Ask] = [_put_if_absent]
+    if not store.is_swift:
+        asks += [_put_if_other, _delete_if_other]
+    replies = {ask: ask(there) for ask in asks}
+    if there.get("k").body != state[0]:
+        return {}
+    known.state = state
+    return replies
+
+
+def _refusal(store: Store, ask: Ask) -> Conclusion:
+    """Judge a request that must be refused with 412, by its status and the object afterwards."""
+    reply, is_kept = (store.together(_refusals) or {}).get(ask), True
+    if reply is None:
+        there, known, state = _existing(store)
+        reply = ask(there)
+        is_kept = there.get("k").body == state[0]
+        known.state = state if is_kept else None
+    if is_kept:
         if reply.is_ok:
             return no(f"{reply.status}, and not carried out")
         return yes(reply.words) if reply.status == 412 else differs(reply.words)

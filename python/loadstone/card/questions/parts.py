@@ -1,12 +1,13 @@
 """Multipart uploads: the rules for writing large objects."""
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from loadstone.card.conclusion import Conclusion, UnansweredError, differs, no, yes
+from loadstone.card.conclusion import Conclusion, DeniedError, UnansweredError, differs, no, yes
 from loadstone.card.questions.conditions import IF_ABSENT, WRONG_ETAG
-from loadstone.card.questions.shared import two_objects
+from loadstone.card.questions.shared import BODY, two_objects
 from loadstone.card.store import Reply, Request, Store, must, upload_id
 
 PART_BYTES_MIN = 5 << 20
@@ -15,17 +16,45 @@ Parts = Sequence[tuple[int, str]]
 """Part numbers and ETags, as in a completion request."""
 Upload = tuple[str, str, str]
 """The id of an upload of two parts, and their ETags."""
+COPIED = "bytes=2-4"
+LAST_PART = BODY[2:5]
+"""The bytes in that range of the object that parts are copied from."""
+TAIL = b"a" + LAST_PART
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Assembled:
+    """An upload of two parts, the answer to its completion, and its object's last bytes."""
+
+    upload: str
+    parts: Parts
+    completion: Reply
+    tail: Reply
+    is_last_copied: bool
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the object is its parts."""
+        return is_done(self.completion) and self.tail.body == TAIL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refused:
+    """An upload that was to be refused where an object is; then completed without a condition."""
+
+    refusal: Reply
+    afterwards: bytes
+    completed: bytes
 
 
 def in_parts(store: Store) -> Conclusion:
     """Check that two parts become one object whose ETag contains the number of parts."""
-    there, (_, _, reply) = store.shared(_object_of_two_parts)
-    if not is_done(reply):
-        return no(reply.words)
-    read = there.get("k", {"range": f"bytes={PART_BYTES_MIN - 1}-"})
-    if read.body != b"ab":
+    _, assembled = store.shared(_object_of_two_parts)
+    if not is_done(assembled.completion):
+        return no(assembled.completion.words)
+    if not assembled.is_right:
         return no("the object is not its parts")
-    etag = read.headers.get("etag", "").strip('"')
+    etag = assembled.tail.headers.get("etag", "").strip('"')
     return yes() if etag.endswith("-2") else differs("the ETag does not tell the number of parts")
 
 
@@ -35,7 +64,7 @@ def reads_by_part(store: Store) -> Conclusion:
     reply = there.get("k", query={"partNumber": "2"})
     if not reply.is_ok:
         return no(reply.words)
-    if reply.body != b"b":
+    if reply.body != LAST_PART:
         return differs(f"{reply.status}, the whole object")
     count = reply.headers.get("x-amz-mp-parts-count")
     return yes() if reply.status == 206 and count == "2" else differs(f"{reply.status}, no count")
@@ -59,7 +88,7 @@ def refuses_disorder(store: Store) -> Conclusion:
 
 def takes_last_of_number(store: Store) -> Conclusion:
     """Check that the later of two uploads of one part number is used."""
-    if store.together(_seventh_part_twice) == b"second":
+    if _is_seventh_completed(store):
         return yes()
     upload = begin(store)
     put_part(store, upload, 1, b"first")
@@ -80,7 +109,7 @@ def refuses_wrong_part(store: Store) -> Conclusion:
 
 def skips_numbers(store: Store) -> Conclusion:
     """Check that part numbers may be skipped."""
-    if store.together(_seventh_part_twice) == b"second":
+    if _is_seventh_completed(store):
         return yes()
     upload = begin(store)
     etag = put_part(store, upload, 7, b"seven")
@@ -92,9 +121,9 @@ def skips_numbers(store: Store) -> Conclusion:
 
 def completes_twice(store: Store) -> Conclusion:
     """Check that a repeated completion gets the same response as the first."""
-    there, (upload, parts) = _needed_object(store)
-    reply = complete(there, upload, parts)
-    if there.get("k", {"range": f"bytes={PART_BYTES_MIN}-"}).body != b"b":
+    there, assembled = _needed_object(store)
+    reply = complete(there, assembled.upload, assembled.parts)
+    if there.get("k", {"range": f"bytes={PART_BYTES_MIN}-"}).body != LAST_PART:
         return no("the object is lost")
     return yes() if is_done(reply) else differs(reply.words)
 
@@ -131,59 +160,104 @@ def lists_parts(store: Store) -> Conclusion:
 
 def copies_part(store: Store) -> Conclusion:
     """Check that a part can be copied from a range of an object."""
-    source, _ = store.shared(two_objects)
+    assembled = store.together(_object_of_two_parts)
+    if assembled is not None and assembled.is_last_copied:
+        return yes()
     upload = begin(store)
-    headers = {
-        "x-amz-copy-source": f"/{store.place}/{source.key('k')}",
-        "x-amz-copy-source-range": "bytes=2-4",
-    }
-    query = {"partNumber": "1", "uploadId": upload}
-    reply = store.put("k", b"", headers, query=query)
-    etag = re.search(rb"<ETag>(?:&quot;|&#34;|\")?([0-9a-fA-F-]+)", reply.body)
-    if not reply.is_ok or etag is None:
+    reply, etag = _copy_part(store, upload, 1)
+    if etag is None:
         return no(reply.words)
-    done = complete(store, upload, [(1, f'"{etag[1].decode()}"')])
+    done = complete(store, upload, [(1, etag)])
     if not is_done(done):
         return no(done.words)
-    return yes() if store.get("k").body == b"234" else no("other bytes")
+    return yes() if store.get("k").body == LAST_PART else no("other bytes")
 
 
 def completes_if_absent(store: Store) -> Conclusion:
     """Check that a completion with `If-None-Match: *` is refused for an existing object."""
-    store.must_put("k", b"first")
-    # Ceph refuses to complete an upload without one of its parts, so this one has a single part.
-    upload = begin(store)
-    etag = put_part(store, upload, 1, b"second")
-    reply = complete(store, upload, [(1, etag)], IF_ABSENT)
+    refused = store.together(_seventh_part_twice)
+    if refused is None or not (is_done(refused.refusal) or refused.refusal.status == 412):
+        # Ceph refuses to complete an upload without one of its parts: this one has a single part.
+        refused = _complete_if_absent(store, 1)
+    reply = refused.refusal
     if is_done(reply):
         return no("condition ignored")
-    if store.get("k").body != b"first":
+    if refused.afterwards != b"there":
         return no(f"{reply.words}, and carried out all the same")
     return yes(reply.words) if reply.status == 412 else differs(reply.words)
 
 
-def _object_of_two_parts(store: Store) -> tuple[str, Parts, Reply]:
-    """Complete an upload; return its id, its parts, and the reply."""
+def _object_of_two_parts(store: Store) -> _Assembled:
+    """Complete an upload of two parts, the second of which is copied if that works."""
+    with contextlib.suppress(DeniedError, UnansweredError):
+        assembled = _assemble(store.hurried, is_copying=True)
+        if assembled.is_right:
+            return assembled
+    return _assemble(store, is_copying=False)
+
+
+def _assemble(store: Store, *, is_copying: bool) -> _Assembled:
     upload = begin(store)
     first = put_part(store, upload, 1, b"a" * PART_BYTES_MIN)
-    parts = [(1, first), (2, put_part(store, upload, 2, b"b"))]
-    return upload, parts, complete(store, upload, parts)
+    copied = _copy_part(store, upload, 2)[1] if is_copying else None
+    parts = [(1, first), (2, copied or put_part(store, upload, 2, LAST_PART))]
+    completion = complete(store, upload, parts)
+    return _Assembled(
+        upload=upload,
+        parts=parts,
+        completion=completion,
+        tail=store.get("k", {"range": f"bytes={PART_BYTES_MIN - 1}-"}),
+        is_last_copied=copied is not None,
+    )
 
 
-def _needed_object(store: Store) -> tuple[Store, tuple[str, Parts]]:
+def _copy_part(store: Store, upload: str, number: int) -> tuple[Reply, str | None]:
+    """Copy a part of `k`; return the answer, and the part's ETag if it was copied."""
+    source, _ = store.shared(two_objects)
+    headers = {
+        "x-amz-copy-source": f"/{store.place}/{source.key('k')}",
+        "x-amz-copy-source-range": COPIED,
+    }
+    query = {"partNumber": str(number), "uploadId": upload}
+    reply = store.put("k", b"", headers, query=query)
+    etag = re.search(rb"<ETag>(?:&quot;|&#34;|\")?([0-9a-fA-F-]+)", reply.body)
+    return reply, f'"{etag[1].decode()}"' if reply.is_ok and etag else None
+
+
+def _needed_object(store: Store) -> tuple[Store, _Assembled]:
     """Return the object of two parts for a question that needs it."""
-    there, (upload, parts, reply) = store.shared(_object_of_two_parts)
-    if not is_done(reply):
-        raise UnansweredError(f"complete: {reply.words}")
-    return there, (upload, parts)
+    there, assembled = store.shared(_object_of_two_parts)
+    if not is_done(assembled.completion):
+        raise UnansweredError(f"complete: {assembled.completion.words}")
+    return there, assembled
 
 
-def _seventh_part_twice(store: Store) -> bytes:
-    """Complete an upload whose only part, number 7, was sent twice; return the object's bytes."""
+def _seventh_part_twice(store: Store) -> _Refused:
+    """Complete an upload whose only part has the number 7 and was sent twice."""
+    return _complete_if_absent(store, 7, b"first")
+
+
+def _complete_if_absent(store: Store, number: int, *before: bytes) -> _Refused:
+    """Complete an upload of one part where an object is, on the condition that there is none.
+
+    The part is sent with the bytes `before` first. What was refused is then completed without the
+    condition.
+    """
+    store.must_put("k", b"there")
     upload = begin(store)
-    put_part(store, upload, 7, b"first")
-    etag = put_part(store, upload, 7, b"second")
-    return store.get("k").body if is_done(complete(store, upload, [(7, etag)])) else b""
+    *_, etag = [put_part(store, upload, number, body) for body in (*before, b"second")]
+    refusal = complete(store, upload, [(number, etag)], IF_ABSENT)
+    afterwards = store.get("k").body
+    if is_done(refusal):
+        return _Refused(refusal=refusal, afterwards=afterwards, completed=afterwards)
+    is_completed = is_done(complete(store, upload, [(number, etag)]))
+    completed = store.get("k").body if is_completed else b""
+    return _Refused(refusal=refusal, afterwards=afterwards, completed=completed)
+
+
+def _is_seventh_completed(store: Store) -> bool:
+    refused = store.together(_seventh_part_twice)
+    return refused is not None and refused.completed == b"second"
 
 
 def _open_upload(store: Store) -> Upload:

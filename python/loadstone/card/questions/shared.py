@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from loadstone.card.store import Page, Reply, Request, Store, must
+from loadstone.card.store import Page, Reply, Request, Store
 
 BODY = b"0123456789" * 10
 METADATA_BYTES_MAX = 2048
-FIVE_KEYS = ("a", "b/1", "b/2", "c/1", "d")
+LISTED_KEYS = ("Z", "a", "a-b", "b/1", "b/2", "\ufffd", "😀")
+"""In the order of their bytes; sorted as UTF-16, the last two are the other way round."""
 SPECIAL = "a b+c%20&'\"<é>"
 ODD_KEYS = (("a//b",), ("a/../b",), ("a/",), (SPECIAL,), ("a", "a/b"), ("é", "e\u0301"))
 """Names grouped by folder; a store might confuse those of one folder with each other."""
@@ -21,9 +22,10 @@ def two_objects(store: Store) -> list[Reply]:
     return [store.put("empty", b""), store.must_put("k", BODY), store.must_put("k", BODY)]
 
 
-def five_keys(store: Store) -> None:
-    """Write objects for listings."""
-    put_all(store, FIVE_KEYS)
+def listed_keys(store: Store) -> tuple[list[Reply], list[str]]:
+    """Write `LISTED_KEYS`; return the answers, and the names that one listing shows."""
+    requests = [Request(method="PUT", key=store.key(name), body=b"x") for name in LISTED_KEYS]
+    return store.ask_at_once(requests), store.listed()
 
 
 def missing_object(store: Store) -> list[Reply]:
@@ -88,10 +90,3 @@ def metadata(store: Store) -> dict[str, str]:
     # Swift limits a value to 256 bytes.
     value = "v" * (METADATA_BYTES_MAX // 8 - len(f"{name}0"))
     return {f"{name}{number}": value for number in range(8)}
-
-
-def put_all(store: Store, names: tuple[str, ...]) -> None:
-    """Write objects concurrently."""
-    requests = [Request(method="PUT", key=store.key(name), body=b"x") for name in names]
-    for reply in store.ask_at_once(requests):
-        must(reply, "PUT")
