@@ -100,8 +100,9 @@ def test_a_put_on_condition_costs_little_more_than_a_plain_one(tmp_path: Path) -
     """Take the same slope of puts of 4 KiB; the ETag is asked for once an object.
 
     It was 37,900 instructions against 31,200 while the header of the condition was signed, which
-    took another block of SHA-256, and each answer's ETag was kept; then 32,500 (if absent) and
-    34,600 (if it matches, whose answer's ETag is kept for the next) against 31,000.
+    took another block of SHA-256, and each answer's ETag was kept; then 32,400 (if absent) and
+    34,600 (if it matches, whose answer's ETag is kept for the next) against 31,200, and 33,800
+    since ETags are kept without copies.
     """
     if shutil.which("valgrind") is None:
         pytest.skip("no valgrind on PATH")
@@ -132,7 +133,7 @@ def test_a_put_on_condition_costs_little_more_than_a_plain_one(tmp_path: Path) -
             cost[operation] = (counted[many] - counted[few]) / (many - few)
     print(cost)
     assert cost["put_if_absent"] <= 1.1 * cost["put"]
-    assert cost["put_if_match"] <= 1.15 * cost["put"]
+    assert cost["put_if_match"] <= 1.1 * cost["put"]
 
 
 @pytest.mark.long

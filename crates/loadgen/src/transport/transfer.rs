@@ -145,21 +145,24 @@ const COLLECTED_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Collect {
     pub(crate) body: Vec<u8>,
     wanted: &'static [&'static str],
-    values: Vec<Option<String>>,
+    /// The text of each, and whether it was found: their memory is used again.
+    values: Vec<(String, bool)>,
 }
 
 impl Collect {
     /// Starts a new answer, from which to keep these headers.
     pub(crate) fn start(&mut self, wanted: &'static [&'static str]) {
         self.body.clear();
-        self.values.clear();
+        self.values.resize_with(self.values.len().max(wanted.len()), Default::default);
+        self.values.iter_mut().for_each(|(_, is_found)| *is_found = false);
         self.wanted = wanted;
     }
 
     /// Returns a requested header, if it was found.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let place = self.wanted.iter().position(|wanted| *wanted == name)?;
-        self.values.get(place)?.as_deref()
+        let (text, is_found) = self.values.get(place)?;
+        is_found.then_some(text.as_str())
     }
 }
 
@@ -167,8 +170,12 @@ impl Download for Collect {
     fn head(&mut self, head: &Head<'_>) {
         // A previous answer to the same request may have broken off.
         self.body.clear();
-        let texts = self.wanted.iter().map(|name| head.header_text(name).map(str::to_owned));
-        self.values = texts.collect();
+        for ((text, is_found), name) in self.values.iter_mut().zip(self.wanted) {
+            let value = head.header_text(name);
+            *is_found = value.is_some();
+            text.clear();
+            text.push_str(value.unwrap_or_default());
+        }
     }
 
     fn data(&mut self, bytes: &[u8]) {

@@ -1,12 +1,14 @@
 //! Requests on a condition: nothing is there, or it still has the ETag that it was last seen with.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
 use loadstone_wire::http1::Method;
 use loadstone_wire::xml::XmlError;
 
 use super::S3Client;
+use crate::chance::mix64;
 use crate::dataset::Object;
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{Header, IF_NONE};
@@ -23,12 +25,31 @@ const REMEMBERED_MAX: usize = 1 << 16;
 
 /// The ETags that objects had when a load thread last saw them, by the objects' numbers.
 #[derive(Debug, Default)]
-pub(super) struct Etags(HashMap<u64, Seen>);
+pub(super) struct Etags(HashMap<u64, Seen, BuildHasherDefault<NumberHasher>>);
+
+/// Hashes the number of an object: that of the standard library costs more than what it protects from.
+#[derive(Debug, Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        self.0 = mix64(self.0 ^ number);
+    }
+}
 
 /// What an object was last seen with.
 #[derive(Debug, Clone)]
 struct Seen {
-    etag: Box<str>,
+    etag: Rc<str>,
     /// Zero where it is not known.
     version: u64,
 }
@@ -54,7 +75,7 @@ impl Etags {
 }
 
 /// Returns an ETag without its quotes: AWS takes it with them and without, Ceph 16 only without.
-fn bare(etag: &str) -> Box<str> {
+fn bare(etag: &str) -> Rc<str> {
     etag.trim_matches('"').into()
 }
 
@@ -175,7 +196,7 @@ impl S3Client {
     fn seen_in(
         &mut self,
         mut asked: Completion,
-        etag: Option<Box<str>>,
+        etag: Option<Rc<str>>,
     ) -> Result<(Seen, Completion), Completion> {
         match etag.filter(|_| asked.outcome.is_ok()) {
             Some(etag) => Ok((Seen { etag, version: self.http.connection.version }, asked)),
@@ -200,13 +221,19 @@ impl S3Client {
         let object = ObjectId { writer, ..http.dataset.id(request.object()) };
         self.at_object(request.object().index, b"");
         let owner = http.target.owner_headers(self.http.tag, Self::RUN);
-        let headers: Vec<_> = condition.into_iter().chain(owner).collect();
+        let both: Vec<_>;
+        let headers = if owner.is_empty() {
+            condition.as_slice()
+        } else {
+            both = condition.into_iter().chain(owner).collect();
+            &both
+        };
         let put = HeadSpec::new(Method::Put, &[200, 201]);
         // Which of several writers of an object comes next is not known ahead.
         let is_alone = writer == 0;
         let sha256 = is_alone.then(|| thread.sha256_ahead(request.object())).flatten();
         let digest = BodyDigest::Object(sha256);
-        let spec = HeadSpec { digest, headers: &headers, is_idempotent: false, ..put };
+        let spec = HeadSpec { digest, headers, is_idempotent: false, ..put };
         let upload = http.body(object, 0..object.length);
         // The version is of use where a put without a condition makes one.
         match condition {
