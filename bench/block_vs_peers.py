@@ -1,19 +1,20 @@
 """Compares the CPU time and the rate of an I/O of loadstone's block driver with its peers.
 
-The peers are fio and elbencho, each where it is on PATH. All work on the same file, from one core:
-on a disk by direct I/O ("disk") and by buffered I/O that the page cache holds ("cache"), and in
-tmpfs ("memory"). A peer runs in each way that suits the case; CPU time is compared with the way
-that needs least, the rate with the one that is fastest. Rounds alternate, so that a slow drift of
-the machine hits all alike, and each figure is the median of its rounds; the spread of the ratio
-stands beside it. `--at-once` two programs share the core, so that what is fast and passes hits both
-alike too: ratios of CPU time then differ by hundredths between rounds, and there are no rates. CPU
-time is the kernel's account of the whole process with its kernel threads for I/O, without the
-start-up, which is measured by runs of a single I/O (of each thread).
+The peers are fio and elbencho, each if it is on PATH. All work on the same file, from one core: on
+a disk by direct I/O ("disk") and by buffered I/O from the page cache ("cache"), and in tmpfs
+("memory"). A peer runs in each mode that suits the case; CPU time is compared with the mode that
+needs least, the rate with the fastest one. Rounds alternate, so that slow drift of the machine
+affects all equally. Each figure is the median of its rounds, shown with the spread of the ratio.
+With `--at-once` two programs share the core, so that short disturbances affect both equally, too:
+ratios of CPU time then differ by hundredths between rounds, and there are no rates. CPU time is the
+kernel's account of the whole process with its kernel threads for I/O, without the start-up, which
+is measured by runs of a single I/O (per thread).
 
-What they do is not the same. loadstone makes every page anew, to be checkable by itself, and keeps
-a histogram of every latency; fio writes one buffer over and over and keeps histograms of its own;
-elbencho fills the whole buffer before every write (its default), without sums, and keeps one
-histogram of microseconds. In the cases called "same" all three write one buffer over and over.
+The programs do different work. loadstone generates every page, so that it can be verified by
+itself, and keeps a histogram of every latency; fio writes one buffer repeatedly and keeps its own
+histograms; elbencho fills the whole buffer before every write (its default), without checksums, and
+keeps one histogram in microseconds. In the cases called "same" all three write one buffer
+repeatedly.
 
     python bench/block_vs_peers.py [--rounds 5] [--seconds 2] [--disk DIR] [--peer elbencho]
                                    [--case disk-read-4KiB-16]
@@ -59,7 +60,7 @@ class Case:
 
     @property
     def is_direct(self) -> bool:
-        """Whether the page cache is passed by, which would hide the disk."""
+        """Whether the page cache, which would hide the disk, is bypassed."""
         return self.place == "disk"
 
 
@@ -84,14 +85,14 @@ def document(case: Case, path: Path, stop: dict[str, int], engine: str) -> trial
         "options": {"range_bytes": case.block},
         "keys": {"order": case.order},
         "verify": 0.0,
-        # elbencho overwrites the mark, which fio leaves out.
+        # elbencho overwrites the mark; fio skips it.
         "allow_foreign": True,
     }
     return trials.document("block", settings, dataset, case.operation, case.depth, stop, **others)
 
 
 def run_loadstone(case: Case, path: Path, seconds: float, engine: str) -> Cost:
-    """Return what one round of loadstone cost."""
+    """Return the cost of one round of loadstone."""
     stop = {"duration_ns": int(seconds * 1e9)}
     trial = trials.run(document(case, path, stop, engine), with_intervals=False)
     once = trials.run(document(case, path, {"requests": 1}, engine), with_intervals=False)
@@ -101,7 +102,7 @@ def run_loadstone(case: Case, path: Path, seconds: float, engine: str) -> Cost:
 
 
 def fio_engines(case: Case) -> dict[str, list[str]]:
-    """Return the ways of fio that are worth comparing with."""
+    """Return the modes of fio to compare with."""
     ring = ["--ioengine=io_uring", f"--iodepth={case.depth}", "--fixedbufs", "--registerfiles"]
     ring += ["--nonvectored=1"]
     batches = [f"--iodepth_batch_submit={max(1, case.depth // 4)}"]
@@ -131,14 +132,14 @@ def fio(case: Case, path: Path, engine: list[str], end: list[str]) -> tuple[floa
 
 
 def run_fio(case: Case, path: Path, engine: list[str], seconds: float) -> Cost:
-    """Return what one round of fio cost."""
+    """Return the cost of one round of fio."""
     cpu_s, ios, per_s = fio(case, path, engine, ["--time_based", f"--runtime={seconds}"])
     once_s, _, _ = fio(case, path, engine, ["--number_ios=1"])
     return Cost((cpu_s - once_s) * 1e6 / ios, per_s)
 
 
 def elbencho_ways(case: Case) -> dict[str, list[str]]:
-    """Return the ways of elbencho that are worth comparing with."""
+    """Return the modes of elbencho to compare with."""
     if case.depth == 1:
         return {"sync": ["--threads=1"]}
     return {
@@ -148,15 +149,15 @@ def elbencho_ways(case: Case) -> dict[str, list[str]]:
 
 
 def run_elbencho(case: Case, path: Path, way: list[str], seconds: float) -> Cost:
-    """Return what one round of elbencho cost."""
+    """Return the cost of one round of elbencho."""
     threads = int(way[0].removeprefix("--threads="))
-    # It shares out its files, laid end to end, among its threads. Named once for each of them, all
-    # have the whole file; with a small part of it each, the processor's cache would answer.
+    # elbencho divides its files among its threads. A file named once per thread gives each the
+    # whole file; with a small part each, the processor's cache would serve the reads.
     paths = [path] * threads
     options = [f"--{case.operation}", f"--block={case.block}", *way]
     options += ["--direct"] if case.is_direct else []
     options += ["--blockvarpct=0"] if case.is_same else []
-    # It looks at the clock as often as it would refresh its screen.
+    # It checks the clock as often as it refreshes its screen.
     timed = [f"--timelimit={max(1, round(seconds))}", "--liveint=500", f"--size={FILE_BYTES}"]
     if case.order == "uniform":
         options += ["--rand", "--randalgo=fast"]
@@ -172,7 +173,7 @@ def run_elbencho(case: Case, path: Path, way: list[str], seconds: float) -> Cost
 
 @dataclass(frozen=True)
 class Peer:
-    """Another program: its ways of doing a case, and how a round of one is run."""
+    """Another program: its modes for a case, and a function that runs a round."""
 
     ways: Callable[[Case], dict[str, list[str]]]
     run: Callable[[Case, Path, list[str], float], Cost]
@@ -186,7 +187,7 @@ PEERS = {
 
 @dataclass(frozen=True)
 class Work:
-    """A case, where and how often it is measured."""
+    """A case, the place and the repetitions of its measurement."""
 
     case: Case
     path: Path
@@ -213,7 +214,7 @@ def measure(work: Work, peers: list[str]) -> list[Row]:
 
 
 def compare(case: Case, peer: str, rounds: Mapping[str, list[Pair]]) -> Row:
-    """Return a row of the table: us beside the best of a peer's ways, by the median ratios."""
+    """Return a row of the table: loadstone against a peer's best modes, by the median ratios."""
     cpu = {name: compare_cpu("peer", of_way) for name, of_way in rounds.items()}
     rate = {name: compare_rate("peer", of_way) for name, of_way in rounds.items()}
     cheapest = max(cpu, key=lambda name: cpu[name]["cpu_ratio"])
@@ -252,7 +253,7 @@ def prepared(place: str, folder: Path | None) -> Iterator[Path]:
     """Write the file that a place's cases use."""
     with tempfile.TemporaryDirectory(dir=folder, prefix="loadstone-bench-") as where:
         path = Path(where) / "blocks"
-        # By buffered I/O where that is measured: it leaves the file in the page cache.
+        # Written by buffered I/O where that is measured, which leaves the file in the page cache.
         first = Case(place, "write", 1 << 20, 1, "sequential")
         trials.run(
             document(first, path, {"requests": FILE_BYTES >> 20}, "psync"), with_intervals=False
@@ -262,7 +263,7 @@ def prepared(place: str, folder: Path | None) -> Iterator[Path]:
 
 
 def installed_peers(wanted: list[str] | None) -> list[str]:
-    """Return the peers that are here, and say which are not."""
+    """Return the installed peers, and print the missing ones."""
     if shutil.which("taskset") is None:
         raise SystemExit("error: no taskset on PATH\nhint: apt-get install util-linux")
     installed = [peer for peer in wanted or PEERS if shutil.which(peer)]
@@ -277,7 +278,7 @@ def installed_peers(wanted: list[str] | None) -> list[str]:
 
 
 def main() -> None:
-    """Measure every case that was asked for."""
+    """Measure every requested case."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
@@ -299,8 +300,8 @@ def main() -> None:
         cases = [case for case in cases if not options.case or case.name in options.case]
         if not cases:
             continue
-        # File systems end direct writes in a thread of the kernel, bound to the same core: clients
-        # that go before it are woken for one write at a time, and pay for that.
+        # File systems complete direct writes in a kernel thread on the same core. A client with a
+        # higher priority would be woken for each write, which costs CPU time.
         is_claimed = options.realtime and place != "disk"
         how = (options.rounds, options.seconds, options.engine, options.at_once)
         with prepared(place, folder) as path, trials.on_core(is_claimed=is_claimed):

@@ -1,4 +1,4 @@
-"""Runs elbencho and reads what it tells of each phase."""
+"""Runs elbencho and parses its results for each phase."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ class Phase:
 
 
 def version() -> str:
-    """Return what elbencho calls itself."""
+    """Return elbencho's own version string."""
     command = ["elbencho", "--version"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     line = next(line for line in output.splitlines() if "Version:" in line and "Net" not in line)
@@ -29,7 +29,7 @@ def version() -> str:
 
 
 def parse_phases(output: str) -> list[Phase]:
-    """Return the phases of a file of --jsonfile: one line of JSON for each."""
+    """Return the phases in a file of --jsonfile, which has one line of JSON for each."""
     phases = []
     for line in output.splitlines():
         phase = json.loads(line)

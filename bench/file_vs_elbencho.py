@@ -1,23 +1,23 @@
 """Compares the CPU time and the rate of a small file of loadstone's file driver with elbencho's.
 
-Both write, stat, read and delete as many files of 4 KiB in as many directories with as many threads
-on one core: in tmpfs ("memory"), and on a disk by buffered I/O ("disk"), where the reads are those
-of files just written, from the page cache. Rounds alternate, so that a slow drift of the machine
-hits both alike; each figure is the median of its rounds, each ratio the median of the ratios within
-the rounds, and the spread of the ratios stands beside it. CPU time is the kernel's account of the
-whole process in one phase, without the start-up, which is measured by phases of a single file for
-each thread. What the kernel writes back to the disk later is in neither.
+Both write, stat, read and delete the same number of 4 KiB files in the same number of directories
+with the same number of threads on one core: in tmpfs ("memory"), and on a disk by buffered I/O
+("disk"), where reads are served from the page cache. Rounds alternate, so that slow drift of the
+machine affects both equally. Each figure is the median of its rounds, each ratio the median of the
+ratios within the rounds, shown with their spread. CPU time is the kernel's account of the whole
+process in one phase, without the start-up, which is measured by phases of a single file for each
+thread. Later write-back to the disk is in neither.
 
-Every round has files of its own, and all are written before the first is deleted: for some minutes
-ext4 passes over inodes that were just freed, one by one. For the same reason wait as long between
-two runs on the same disk.
+Every round has its own files, and all are written before the first is deleted: for some minutes
+ext4 skips recently freed inodes, one by one. For the same reason wait as long between two runs on
+the same disk.
 
-What they do is not the same. loadstone makes every file's bytes anew with sums, checks on "head"
-that the length is right, keeps a histogram of nanoseconds, and shares the files out one by one, so
-that its threads work in all directories; "get" only counts the bytes, as elbencho does, and
-"get-verified" checks them all. elbencho fills its buffer with random numbers before each write (its
-default), gives each thread a directory of its own, and keeps one histogram of microseconds;
-"get-verified" is its --verify, on files written so.
+The programs do different work. loadstone generates every file's bytes with checksums, checks the
+length on "head", keeps a histogram in nanoseconds, and distributes files singly, so that its
+threads work in all directories; "get" only counts the bytes, as elbencho does, and "get-verified"
+verifies them all. elbencho fills its buffer with random numbers before each write (its default),
+gives each thread its own directory, and keeps one histogram in microseconds; "get-verified" is its
+--verify, on files written for that.
 
     python bench/file_vs_elbencho.py [--rounds 5] [--files 10000] [--threads 16] [--disk DIR]
                                      [--place memory]
@@ -41,7 +41,7 @@ PLACES = ("memory", "disk")
 
 @dataclass(frozen=True)
 class Step:
-    """One operation on all files, and how each program is asked for it."""
+    """One operation on all files, and its name in each program."""
 
     name: str
     operation: str
@@ -60,7 +60,7 @@ STEPS = (
     Step("put", "put", "--write"),
     Step("head", "head", "--stat"),
     Step("get", "get", "--read", verify=0.0),
-    # elbencho can only check what it has written to be checked.
+    # elbencho can only verify files that it has written with --verify.
     Step("put again", "put", "--write", is_checked_by_elbencho=True, is_measured=False),
     Step("get-verified", "get", "--read", is_checked_by_elbencho=True),
     Step("delete", "delete", "--delfiles"),
@@ -69,14 +69,14 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Tree:
-    """The files: so many in each of as many directories as there are threads."""
+    """The files: a number per directory, with one directory per thread."""
 
     threads: int
     files: int
 
     @property
     def all_files(self) -> int:
-        """How many they are."""
+        """The total number of files."""
         return self.threads * self.files
 
     @property
@@ -109,7 +109,7 @@ def run_loadstone(tree: Tree, step: Step, folder: Path) -> tuple[float, float]:
 
 
 def elbencho_options(tree: Tree) -> list[str]:
-    """Return how elbencho is told of a tree."""
+    """Return elbencho's options for a tree."""
     return [
         f"--threads={tree.threads}",
         "--dirs=1",
@@ -187,20 +187,20 @@ COLUMNS = (
 
 @contextmanager
 def place_folder(place: str, options: argparse.Namespace) -> Iterator[Path]:
-    """Give a new folder in a place."""
+    """Yield a new folder in a place."""
     parent = options.memory if place == "memory" else options.disk
     with (
         tempfile.TemporaryDirectory(dir=parent, prefix="loadstone-bench-") as where,
         tempfile.TemporaryDirectory() as links,
     ):
-        # elbencho refuses directories whose names begin with /dev, and takes a link to one.
+        # elbencho refuses directories below /dev, but accepts a link to one.
         link = Path(links) / place
         link.symlink_to(where)
         yield link
 
 
 def main() -> None:
-    """Measure both places, or the one that was asked for."""
+    """Measure both places, or the requested one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--files", type=int, default=10_000, help="in each directory")

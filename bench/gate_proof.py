@@ -74,7 +74,7 @@ def _measure(options: argparse.Namespace, gates: list[dict[str, Any]], log: Path
     if gates:
         rounds = max(gate["burn_rounds"] for gate in gates)
     else:
-        # So small a chance to err that no look ends it early.
+        # The error rate is so small that no look ends the gate early.
         gate = _gate(CALIBRATING_ROUNDS, options.margin, CALIBRATING_BLOCKS, NEVER)
         rounds = round(CALIBRATING_ROUNDS * SHARE / gate["change"])
         print(
@@ -92,7 +92,7 @@ def _measure(options: argparse.Namespace, gates: list[dict[str, Any]], log: Path
 
 
 def _gate(rounds: int, margin: str, blocks_max: int, alpha: float = ALPHA) -> dict[str, Any]:
-    """Run one gate of the store against itself with so many rounds of burn."""
+    """Run one gate of the store against itself with this many rounds of burn."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     run = FOLDER / "run"
@@ -119,7 +119,7 @@ def _gate(rounds: int, margin: str, blocks_max: int, alpha: float = ALPHA) -> di
 
 
 def _log_ratios(run: Path) -> list[float]:
-    """Return for each block the logarithm of how much more the new arm takes than the base."""
+    """Return the logarithm of each block's ratio of the new arm to the base."""
     values: dict[int, dict[str, float]] = {}
     for measurement in read_account(read_run(run)).of(SERVER_CPU):
         if measurement.block is not None and measurement.value:
@@ -136,7 +136,7 @@ def _store(arm: str, port: int, burn: int) -> Path:
 
 
 def summary(gates: Sequence[dict[str, Any]]) -> str:
-    """Return in text how often each answer came, and what the noise asks for."""
+    """Return the frequency of each answer, and the blocks needed with this noise, as text."""
     lines = []
     for kind in KINDS:
         chosen = [gate for gate in gates if gate["kind"] == kind]
@@ -147,7 +147,7 @@ def summary(gates: Sequence[dict[str, Any]]) -> str:
             count = sum(gate["outcome"] == outcome for gate in chosen)
             low, high = share_interval(count, len(chosen))
             lines.append(f"  {outcome}: {count / len(chosen):.1%} ({low:.1%} to {high:.1%})")
-        # Over blocks, since a gate ends sooner where chance leans its way.
+        # Over blocks, because gates end sooner when chance favours their answer.
         changes = [ratio for gate in chosen for ratio in gate["log_ratios"]]
         blocks = statistics.median(gate["blocks"] for gate in chosen)
         error = statistics.stdev(changes) / math.sqrt(len(changes))
@@ -166,7 +166,7 @@ def summary(gates: Sequence[dict[str, Any]]) -> str:
 
 
 def _noise(gates: Sequence[dict[str, Any]]) -> Numbers:
-    """Return the log ratios of all blocks in the order they ran, without the mean of their kind."""
+    """Return the log ratios of all blocks in order, without the mean of their kind."""
     logs: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for gate in gates:
         logs[gate["kind"]] += gate["log_ratios"]
@@ -188,10 +188,10 @@ def _lines_of_drawn(noise: Numbers, margin: float, alpha: float) -> list[str]:
 
 
 def drawn(noise: Numbers, share: float, rules: Rules) -> tuple[float, float, float]:
-    """Draw gates of a build that takes a share more, from the noise of blocks' log ratios.
+    """Simulate gates of a build that needs a share more CPU, from the noise of blocks' log ratios.
 
-    Return which share of them is worse, which no worse, and the median of their blocks. Noise is
-    drawn in stretches of consecutive blocks: what other programs do lasts for several.
+    Return the shares of gates that are worse and no worse, and the median number of blocks. Noise
+    is drawn in runs of consecutive blocks, because disturbances last for several.
     """
     blocks_max = rules.looks[-1]
     stretches = math.ceil(blocks_max / STRETCH)

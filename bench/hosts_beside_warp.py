@@ -1,10 +1,11 @@
-"""How far apart clients of warp and agents of loadstone begin, and what the loss of one does.
+"""Compares how simultaneously clients of warp and agents of loadstone start, and how each handles a
+loss.
 
     python bench/hosts_beside_warp.py WARP [--rounds 5]
 
 Three of each on this machine put objects of 4 KiB into an embedded store for ten seconds. A proxy
-between them and the store notes when the first object of each process arrives, so that its own
-time is in both columns alike. Then one process of three is killed after five seconds.
+in front of the store records the arrival of each process's first object, so that its own delay is
+in both columns. Then one process of three is killed after five seconds.
 """
 
 import argparse
@@ -45,7 +46,7 @@ phases: [{{op: put, duration: 10s}}]
 
 
 class Proxy:
-    """Passes bytes on to a store, and notes when each process sends its first object."""
+    """Forwards bytes to a store, and records when each process sends its first object."""
 
     def __init__(self, port: int) -> None:
         self.first: dict[int, float] = {}
@@ -114,7 +115,7 @@ def warp_clients(warp: str) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def run_warp(warp: str, proxy: Proxy, folder: Path, *, is_killed: bool) -> None:
-    """Put by warp, and print what became of it."""
+    """Put by warp, and print the result."""
     with warp_clients(warp) as clients:
         proxy.first, proxy.processes = {}, [client.pid for client in clients]
         words = [
@@ -138,7 +139,7 @@ def run_warp(warp: str, proxy: Proxy, folder: Path, *, is_killed: bool) -> None:
 
 
 def run_loadstone(proxy: Proxy, folder: Path, *, is_killed: bool) -> None:
-    """Put by three agents of loadstone, and print what became of it."""
+    """Put by three agents of loadstone, and print the result."""
     file = folder / "campaign.yaml"
     file.write_text(CAMPAIGN.format(url=f"http://127.0.0.1:{proxy.port}"))
     keys = {"ACCESS": KEYS["access_key"], "SECRET": KEYS["secret_key"]}
@@ -166,7 +167,7 @@ def run_loadstone(proxy: Proxy, folder: Path, *, is_killed: bool) -> None:
 
 
 def wait_and_kill(proxy: Proxy, process: int) -> float:
-    """Kill a process five seconds after the first object; return when."""
+    """Kill a process five seconds after the first object; return the time."""
     while len(proxy.first) < 3:
         time.sleep(0.02)
     time.sleep(5)
@@ -175,7 +176,7 @@ def wait_and_kill(proxy: Proxy, process: int) -> float:
 
 
 def tell(name: str, proxy: Proxy, code: int, killed: float | None, began: float) -> None:
-    """Print when processes began, and when all was over."""
+    """Print when the processes started, and when all had ended."""
     now, times = time.monotonic(), sorted(proxy.first.values())
     apart_ms = (times[-1] - times[0]) * 1000 if times else float("nan")
     after = "" if killed is None else f", {now - killed:.1f} s after one was killed"
@@ -188,7 +189,7 @@ APART: dict[str, list[float]] = {}
 
 
 def main() -> None:
-    """Print how far apart both begin, and what a loss does."""
+    """Print the start differences of both, and the effects of a loss."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("warp")
     parser.add_argument("--rounds", type=int, default=5)

@@ -35,7 +35,7 @@ from loadstone.steady_clock import SteadyClock
 OPERATIONS = ("get", "put", "head", "delete")
 VARIANTS = 8
 TIMES = 2_000
-"""How many response times each histogram of a second holds."""
+"""Number of response times in each histogram of a second."""
 
 EMPTY: Summary = {"started_unix_ns": 0, "ended_unix_ns": 1, "state": "finished", "reason": None,
          "requests": 0, "failed": 0, "bytes": 0, "iterations": []}  # fmt: skip
@@ -52,10 +52,10 @@ class Cost:
 
 
 class Streams:
-    """The place of the carrier: hosts that send recorded messages."""
+    """Replaces the carrier: hosts that send recorded messages."""
 
     def __init__(self, hosts: Sequence[str], seconds: int, rows: Sequence[Sequence[bytes]]) -> None:
-        """`rows` are packed batches of the first host: of each variant, one for each second."""
+        """`rows` are packed batches of the first host: for each variant, one per second."""
         self._recorded = hosts[0].encode()
         self.hosts = frozenset(hosts)
         self.inbox: Any = self
@@ -72,7 +72,7 @@ class Streams:
 
     @property
     def message_bytes(self) -> int:
-        """How long one message is."""
+        """The length of one message in bytes."""
         return len(self._packed[0][0])
 
     def ask(self, hosts: Iterable[str], asked: messages.FromController) -> None:
@@ -85,11 +85,11 @@ class Streams:
                 )
 
     def qsize(self) -> int:
-        """Return how many words wait: as many as there are hosts, which is one second of each."""
+        """Return the number of queued messages: one per host, for one second each."""
         return len(self._order)
 
     def get(self, timeout: float = 0) -> HostMessage:
-        """Return the next word: of all hosts one second after the other, then their ends."""
+        """Return the next message: all hosts for one second after the other, then their ends."""
         if not self._ready.empty():
             return self._ready.get()
         second, index = divmod(self._next, len(self._order))
@@ -97,7 +97,7 @@ class Streams:
         host = self._order[index]
         if second < self._seconds:
             variant = self._packed[index % len(self._packed)]
-            # Each host tells of itself alone; names are of one length.
+            # Each host only reports its own rows; names have equal length.
             name, body = unpack(variant[second].replace(self._recorded, host.encode()))
             return HostMessage(host=host, name=name, body={**body, "attempt": self._attempt})
         if second == self._seconds:
@@ -107,24 +107,24 @@ class Streams:
         raise queue.Empty
 
     def get_nowait(self) -> HostMessage:
-        """Return the next word; as many at once as hosts speak in half a second."""
+        """Return the next message; at most as many as hosts send in half a second."""
         if self._ready.empty() and self._next % max(1, len(self._order) // 2) == 0:
             raise queue.Empty
         return self.get()
 
     def read_clocks(self, hosts: Iterable[str]) -> dict[str, Clock]:
-        """Say that all clocks are the controller's."""
+        """Return clocks equal to the controller's."""
         return {host: Clock(offset_ns=0, bound_ns=1, round_trip_ns=2) for host in hosts}
 
     def forget(self) -> None:
-        """There is nothing to forget."""
+        """Do nothing."""
 
     def drop(self, host: str) -> None:
         """Drop no host: none is lost here."""
 
 
 class CountingOutput:
-    """The output of the trial, and its record: counts the interval rows and writes them."""
+    """The output of the trial, and its record: counts and writes the interval rows."""
 
     def __init__(self, trial: TrialWriter) -> None:
         """Write into a trial's record."""
@@ -134,7 +134,7 @@ class CountingOutput:
         self._record = trial
 
     def begin(self, stop: object) -> None:
-        """Take the switch that stops a trial: nothing here uses it."""
+        """Ignore the function that stops a trial."""
 
     def write_intervals(self, rows: Table) -> None:
         """Write rows as a run does."""
@@ -142,15 +142,15 @@ class CountingOutput:
         self._record.write_intervals(rows)
 
     def progress(self, live: object) -> None:
-        """Count views of the whole."""
+        """Count the updates of the live view."""
         self.lives += 1
 
     def probes(self) -> None:
-        """There are none."""
+        """Write no probes."""
 
 
 def feed(agents: int, seconds: int, folder: Path) -> Cost:
-    """Feed the streams of so many agents to a controller, as fast as it takes them."""
+    """Feed the streams of this many agents to a controller, as fast as it accepts them."""
     hosts = [f"client{number:05}" for number in range(1, agents + 1)]
     dice = random.Random(1)
     rows = [recorded(hosts[0], seconds, dice) for _ in range(VARIANTS)]
@@ -162,7 +162,7 @@ def feed(agents: int, seconds: int, folder: Path) -> Cost:
         "on_error": {"action": "continue", "limit": None},
     }  # fmt: skip
     with RunWriter.create(folder, {"run": "1" * 32, "name": "simulated", "plan": [document]}) as to:
-        # Each half second of the streams is one turn, and shows the live view, as in a run.
+        # Each half second of the streams is one turn, with an update of the live view, as in a run.
         of_hosts.TELL_S = 0.0
         output = CountingOutput(to.begin_trial(document))
         executor: Any = OnHosts(streams, hosts, None, stops_on_loss=False)  # type: ignore[arg-type]

@@ -1,10 +1,10 @@
-"""How late client hosts begin their load after the one start that all were told.
+"""Measures how late client hosts start their load after the common start time.
 
     python bench/hosts_start.py [--hosts 3] [--rounds 60]
 
-Hosts are namespaces that are logged in to by ssh (tests/system/ssh_network.py needs root and sshd).
-They share this machine's cores, so a start also waits for what else runs here: hosts of their own
-are later by nothing but their clock's bound. The load is small, for the same reason.
+Hosts are network namespaces with ssh (tests/system/ssh_network.py needs root and sshd). They share
+this machine's cores, so other processes delay a start, too: separate hosts are late only by the
+bound of their clock. The load is small, for the same reason.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def main() -> None:
         with ssh_network(folder, wanted.hosts) as network:
             result = network.loadstone("run", file, "-o", folder / "run")
         run = read_run(folder / "run")
-        # On a busy machine some requests are due and never sent, which starts have no part in.
+        # On a busy machine some requests are due and never sent, which does not affect starts.
         assert run.state == "finished", result.err
         hosts = [host for record in run.records for host in record.summary["hosts"]]
     print(f"{len(hosts)} starts of {wanted.hosts} hosts, load average {os.getloadavg()[0]:.1f}")

@@ -47,13 +47,13 @@ from trials import document as trial_document
 
 CERTIFICATES = ROOT / "crates/loadgen/tests/certificates"
 OBJECTS = 1000
-# warp reports nothing of a shorter run.
+# warp prints no report for shorter runs.
 WARP_SECONDS = 6
 
 
 @dataclass(frozen=True)
 class Case:
-    """One line of the table: the same work for all, and the ratio to reach against each peer."""
+    """One line of the table: the same work for all, and the target ratio against each peer."""
 
     name: str
     operation: str
@@ -65,11 +65,11 @@ class Case:
     is_tls: bool = False
 
     def url(self, port: int) -> str:
-        """Return where the server is."""
+        """Return the server's URL."""
         return f"{'https' if self.is_tls else 'http'}://127.0.0.1:{port}"
 
     def is_small(self) -> bool:
-        """Tell whether the kernel takes a request in one piece, and nothing but it is needed."""
+        """Tell whether the kernel transfers a request in one piece, without further work."""
         return self.size == 4096 and self.signing == "unsigned" and not self.is_tls
 
 
@@ -91,7 +91,7 @@ CASES = (
     Case("get-1MiB-16-tls", "get", 1 << 20, 16, is_tls=True),
 )
 
-# wrk with one fixed request for reads; for writes a script, since wrk has no other way to a body.
+# wrk with one fixed request for reads; writes need a script, its only way to send a body.
 PUT_SCRIPT = """
 wrk.method = "PUT"
 wrk.body = string.rep("x", {size})
@@ -120,7 +120,7 @@ def document(case: Case, port: int, seconds: float) -> Document:
 
 
 def wrk_command(case: Case, port: int, seconds: float, folder: Path) -> list[str]:
-    """Return how wrk is asked for a case; it prints its latencies too."""
+    """Return wrk's command for a case; it prints its latencies, too."""
     command = ["wrk", "-t1", f"-c{case.clients}", f"-d{max(1, round(seconds))}s", "--latency"]
     if case.operation == "put":
         script = folder / f"put-{case.size}.lua"
@@ -171,7 +171,7 @@ def run_warp(case: Case, port: int, _seconds: float, folder: Path) -> float:
 
 
 def run_floor(way: str, case: Case, port: int, seconds: float, _folder: Path) -> float:
-    """Return CPU microseconds per request of one round of what only sends and waits."""
+    """Return CPU microseconds per request of one round of a client that only sends and waits."""
     command = [example("floor"), way, case.operation, str(port), str(case.clients), str(seconds)]
     cpu_s, output = cpu_of(command)
     return cpu_s * 1e6 / int(output)
@@ -179,7 +179,7 @@ def run_floor(way: str, case: Case, port: int, seconds: float, _folder: Path) ->
 
 @dataclass(frozen=True)
 class Peer:
-    """Another program, and whether it does a case alike: what else it does says nothing."""
+    """Another program, and whether its work in a case is comparable."""
 
     program: str
     run: Callable[[Case, int, float, Path], float]
@@ -189,18 +189,18 @@ class Peer:
 PEERS = {
     "wrk": Peer("wrk", run_wrk, lambda case: case.signing == "unsigned"),
     "oha": Peer("oha", run_oha, lambda case: True),
-    # It reads what it has put; the other servers, and a null server for reads that are verified,
-    # have objects of their own and no other.
+    # It only reads its own objects; other servers, and a null server for verified reads, have
+    # theirs only.
     "warp": Peer("warp", run_warp, lambda case: not case.is_tls and not case.verify),
 } | {
     name: Peer(example("floor"), partial(run_floor, way), Case.is_small)
     for name, way in (("floor", "epoll"), ("floor-io_uring", "io_uring"))
 }
-# Not every kernel lets a program have an io_uring.
+# Not every kernel allows io_uring.
 BY_DEFAULT = ("wrk", "oha", "warp", "floor")
 
 
-# The null server speaks no TLS: another server does, whose share of a request is not counted.
+# The null server has no TLS, so another server is used, whose CPU time is not counted.
 NGINX_CONFIG = """
 daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log;
 events {{ worker_connections 1024; }}
@@ -218,7 +218,7 @@ http {{
 
 
 def server_command(case: Case, port: int, folder: Path) -> list[str]:
-    """Return how a case's server is started."""
+    """Return the command of a case's server."""
     config = folder / f"{case.name}.conf"
     if case.is_tls:
         (folder / "object").write_bytes(os.urandom(case.size))
@@ -228,7 +228,7 @@ def server_command(case: Case, port: int, folder: Path) -> list[str]:
         return ["nginx", "-c", str(config), "-e", str(folder / "error.log")]
     settings: Document = {"port": port, "threads": 1, "object_bytes": case.size}
     if case.verify:
-        # For reads that are verified it serves the very objects of the trial.
+        # For verified reads it serves the trial's own objects.
         settings["trial"] = document(case, port, 1.0)
     config.write_text(json.dumps(settings))
     binary = os.environ.get("LOADSTONE_STORE_BIN", str(ROOT / "target/release/loadstone-store"))
@@ -237,7 +237,7 @@ def server_command(case: Case, port: int, folder: Path) -> list[str]:
 
 @contextlib.contextmanager
 def serving(case: Case) -> Iterator[int]:
-    """Run a case's server on its core; give its port."""
+    """Run a case's server on its core; yield its port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -253,7 +253,7 @@ def serving(case: Case) -> Iterator[int]:
 
 
 def wait_for(port: int) -> None:
-    """Wait until a server takes connections."""
+    """Wait until a server accepts connections."""
     for _ in range(200):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
@@ -264,7 +264,7 @@ def wait_for(port: int) -> None:
 
 @dataclass(frozen=True)
 class Work:
-    """How often a case is measured, and how."""
+    """The repetitions and the mode of a case's measurement."""
 
     rounds: int
     seconds: float
@@ -337,7 +337,7 @@ COLUMNS = (
 
 
 def main() -> None:
-    """Measure every case that was asked for."""
+    """Measure every requested case."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)

@@ -26,7 +26,7 @@ LOAD = ("bench", "put", "null", "--rate", "500", "-d", "1h", "-q")
 
 
 class Collector(BaseHTTPRequestHandler):
-    """Takes what is pushed, and counts it."""
+    """Receives pushes and counts them."""
 
     pushes = 0
 
@@ -37,7 +37,7 @@ class Collector(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
-"""Measures what has no peer: lag under open load, connections, memory, payload, recording, ciphers.
+"""Measures figures without peers: lag under open load, connections, memory, payload, recording,
+ciphers.
 
-Each figure stands beside its goal. The null server has core 0, loadstone core 1.
+Each figure is shown with its goal. The null server has core 0, loadstone core 1.
 
     python bench/own_figures.py [--seconds 5] [--figure lag]
 """
@@ -16,9 +17,9 @@ from http_vs_peers import CASES, Case, document, serving
 from ratios import Table
 from trials import cpu_of, example, run
 
-# 16 MiB, and 16 KiB for each connection.
+# 16 MiB in total, and 16 KiB for each connection.
 MEMORY_MIB, MEMORY_KIB_PER_CONNECTION = 16, 16
-# A target that nothing answers for.
+# A target without a server.
 NO_TARGET = {"name": "null", "driver": "null", "settings": {}}
 
 run_trial = partial(run, with_intervals=True)
@@ -37,8 +38,8 @@ class Figure:
 def lag(seconds: float) -> Iterator[Figure]:
     """How late requests leave under open load, and whether all leave.
 
-    The lag of a whole trial tells of the worst moment of the host, that of the median second of
-    loadstone.
+    The lag of a whole trial shows the host's worst moment, that of the median second loadstone's
+    own.
     """
     case = Case("lag", "get", 4096, 64)
     with serving(case) as port:
@@ -48,7 +49,7 @@ def lag(seconds: float) -> Iterator[Figure]:
             trial = document(case, port, 4 * seconds) | {"load": load}
             trial_result = run_trial(trial)
             p50, p95, p99 = trial_result.lag_us
-            # Without a target, a request is late only where the host does not let the thread run.
+            # Without a target, a request is late only if the host does not run the thread.
             without_target = run_trial(trial | {"target": NO_TARGET})
             name = f"open load, {rate} requests/s: lag p50, p95, p99"
             value = f"{p50:.1f}, {p95:.1f}, {p99:.0f} µs"
@@ -64,7 +65,7 @@ def lag(seconds: float) -> Iterator[Figure]:
                 name = f"open load, {rate} requests/s{who}: p99 of the median second"
                 value = f"{p99:.0f} µs; {calm} of {len(seconds_p99)} s up to 50 µs"
                 yield Figure(name, value, goal, p99 <= 50)
-            # A Poisson count of this mean strays by its square root; constant arrivals do not.
+            # A Poisson count varies by the square root of its mean; constant arrivals do not.
             load["arrivals"] = "constant"
             trial_result = run_trial(document(case, port, seconds) | {"load": load})
             off = trial_result.requests / (rate * seconds) - 1
@@ -95,7 +96,7 @@ def connections(seconds: float) -> Iterator[Figure]:
 def memory(_seconds: float) -> Iterator[Figure]:
     """Memory does not grow with the number of requests."""
     case = Case("memory", "get", 4096, 250)
-    # Seconds, not a moment: histograms are in use from the second second on.
+    # Several seconds: histograms are used from the second one on.
     few, many = 20_000_000, 1_000_000_000
     mib = {}
     for requests in (few, many):
@@ -124,7 +125,7 @@ def recording(seconds: float) -> Iterator[Figure]:
 
 
 def payload(_seconds: float) -> Iterator[Figure]:
-    """How fast payload is made and verified."""
+    """The speed of generating and verifying payload."""
     for bytes_ in (4096, 1 << 20):
         speeds = _payload_speed(bytes_)
         for what, goal in (("made", 15), ("verified", 12)):
@@ -134,7 +135,7 @@ def payload(_seconds: float) -> Iterator[Figure]:
 
 
 def hashed(seconds: float) -> Iterator[Figure]:
-    """A put whose payload is hashed costs the hash, and what it costs unhashed."""
+    """A put with hashed payload costs the hash plus an unhashed put."""
     hash_us = (1 << 20) / _openssl_bytes_per_s(1 << 20, "sha256") * 1e6
     costs = {}
     for name in ("put-1MiB-16", "put-1MiB-16-hashed"):
@@ -149,7 +150,7 @@ def hashed(seconds: float) -> Iterator[Figure]:
 
 
 def ciphers(_seconds: float) -> Iterator[Figure]:
-    """How fast objects are encrypted and decrypted, as a share of what openssl does by turns."""
+    """The speed of encryption and decryption, relative to openssl's."""
     for bytes_ in (64 << 10, 1 << 20):
         shares: dict[str, list[float]] = {}
         for _ in range(3):
@@ -158,7 +159,7 @@ def ciphers(_seconds: float) -> Iterator[Figure]:
                 for what, flags in (("sealed", []), ("opened", ["-decrypt"])):
                     peer = _openssl_bytes_per_s(64 << 10, "-evp", cipher, *flags)
                     if cipher == "aes-256-cbc":
-                        # It authenticates, too, as the other mode does by itself.
+                        # The MAC is added, since the other mode authenticates by itself.
                         mac = _openssl_bytes_per_s(64 << 10, "-hmac", "sha256")
                         peer = 1 / (1 / peer + 1 / mac)
                     share = speeds[f"{cipher}_{what}_per_s"] / peer
@@ -169,13 +170,13 @@ def ciphers(_seconds: float) -> Iterator[Figure]:
 
 
 def _payload_speed(bytes_: int) -> dict[str, float]:
-    """Return what an example of the load generator does with objects of this size."""
+    """Return the results of an example of the load generator with objects of this size."""
     speeds: dict[str, float] = json.loads(cpu_of([example("payload_speed"), str(bytes_)])[1])
     return speeds
 
 
 def _openssl_bytes_per_s(bytes_: int, *algorithm: str) -> float:
-    """Return what openssl does with segments of this size."""
+    """Return openssl's speed with segments of this size."""
     command = ["openssl", "speed", "-mr", "-seconds", "1", "-bytes", str(bytes_), *algorithm]
     _, output = cpu_of(command)
     return float(next(line for line in output.splitlines() if "+F:" in line).split(":")[-1])
@@ -200,7 +201,7 @@ FIGURES: dict[str, Callable[[float], Iterator[Figure]]] = {
 
 
 def main() -> None:
-    """Measure every figure that was asked for."""
+    """Measure every requested figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--figure", action="append", choices=FIGURES)

@@ -67,7 +67,7 @@ def main() -> None:
 
 @contextmanager
 def _servers(folder: Path) -> Iterator[tuple[Path, str, Mapping[str, str]]]:
-    """Give CephFS's mount, the line that mounts it anew, and the login of the S3 gateway."""
+    """Yield CephFS's mount, the command that remounts it, and the login of the S3 gateway."""
     for name in ("ceph", "gateway", "cephfs", "disk"):
         (folder / name).mkdir()
     cluster = ceph.Cluster(folder / "ceph", Shape())
@@ -109,7 +109,7 @@ def _measure(
 
 
 def show(arms: Sequence[Mapping[str, Any]]) -> None:
-    """Print a row for each query, and what all took together."""
+    """Print a row for each query, and the total."""
     print("| | " + " | ".join(f"{arm['target']}, {arm['engine']}" for arm in arms) + " |")
     print("|---|" + "---:|" * len(arms))
     for rows in zip(*(arm["queries"] for arm in arms), strict=True):

@@ -1,9 +1,9 @@
-"""CPU that measuring a query costs in the engine's process, around an engine that only waits.
+"""Measures the CPU time that measuring a query adds in the engine's process, with an idle engine.
 
     python bench/query_overhead.py --seconds 0.3 1
 
-In it are looking at processor time, device bytes and connections, and making the answer JSON. The
-start of the process and of the engine is not: it is before the query, and outside of its time.
+It includes reading processor time, device bytes and connections, and encoding the answer as JSON,
+but not the start of process and engine, which precedes the query.
 """
 
 import argparse
@@ -18,7 +18,7 @@ ANSWER: list[Row] = [("A name", 12345, 678.9)] * 100
 
 
 class Waiting:
-    """An engine that answers after a while, and uses no processor."""
+    """An engine that answers after a while without using CPU time."""
 
     def __init__(self, seconds: float, *, has_processes: bool) -> None:
         self.has_processes = has_processes

@@ -35,13 +35,13 @@ import trials
 from ratios import Cost, Row, Table, compare, print_met
 from trials import Step
 
-# How many objects reads choose from, written once by each program.
+# Number of objects for reads, written once by each program.
 OBJECTS = {4096: 40_000, 4 << 20: 300}
-# How many a round may write, none that was there before; it ends early where it has written them.
-# Written at once, each writes half of them: an OSD in memory needs 10 MiB for an object of 4 MiB.
+# Number of objects that a round may write at most, all new; at this number it ends early.
+# Concurrent programs write half of them each: an OSD in memory needs 10 MiB for an object of 4 MiB.
 WRITTEN = {4096: 160_000, 4 << 20: 1600}
-# How many of those are written and deleted before the first round: memory that the OSD touches for
-# the first time may cost the host more than the writes do, and the one that writes more would pay.
+# Number of these that are written and deleted before the first round: the OSD's first access to
+# memory may cost more than the writes, which would burden the program that writes more.
 TOUCHED = {4096: 0, 4 << 20: 1600}
 # For writes: seconds omitted at the start, minimum seconds of the steady part, and total duration
 # for both programs.
@@ -78,13 +78,13 @@ class Pool:
 
     conf: str
     name: str
-    # How many programs write at the same time.
+    # Number of programs that write concurrently.
     writers: int = 1
 
 
 @dataclass(frozen=True)
 class Work:
-    """How often a case is measured, and how."""
+    """The repetitions and the mode of a case's measurement."""
 
     rounds: int
     seconds: float
@@ -111,7 +111,7 @@ def document(
 
 
 def count_of(pool: Pool, size: int, name: str) -> int:
-    """Return how many objects of this name there are at the most."""
+    """Return the maximum number of objects with this name."""
     counts = {"read": OBJECTS[size], "written": WRITTEN[size] // pool.writers}
     return counts.get(name, TOUCHED[size])
 
@@ -122,12 +122,12 @@ def run_trial(document: trials.Document) -> trials.Trial:
 
 
 def measured_s(trial: trials.Trial) -> float:
-    """Return how long a trial measured."""
+    """Return the measured duration of a trial in seconds."""
     return trial.seconds("measure_start_ns", "measure_end_ns")
 
 
 def run_loadstone(pool: Pool, case: Case, seconds: float) -> Cost:
-    """Return what one round of loadstone cost."""
+    """Return the cost of one round of loadstone."""
     if case.mode == "write":
         return write(pool, case, seconds + WRITES_S)
     stop = {"duration_ns": int(seconds * 1e9)}
@@ -143,9 +143,10 @@ def run_loadstone(pool: Pool, case: Case, seconds: float) -> Cost:
 
 
 def write(pool: Pool, case: Case, seconds: float) -> Cost:
-    """Have loadstone write new objects.
+    """Write new objects by loadstone.
 
-    It calls what rados bench does `write`: a block as long as the object, which is not replaced.
+    Its operation `write` corresponds to rados bench's: a block as long as the object, which is not
+    replaced.
     """
     stop = {"duration_ns": int(seconds * 1e9), "requests": count_of(pool, case.size, "written")}
     result = trials.run(document(pool, case, stop, "written", "write"), with_intervals=True)
@@ -154,10 +155,11 @@ def write(pool: Pool, case: Case, seconds: float) -> Cost:
 
 
 def steady(case: Case, steps: Sequence[Step]) -> Cost:
-    """Return what a request costs, and the rate, between the start and the last step.
+    """Return the cost of a request, and the rate, between the start and the last step.
 
-    The last comes when threads have ended, and with them what the kernel tells of their CPU time.
-    CPU time is looked at a little after what it was used for, so it counts by its own times.
+    The last step is excluded: its threads have ended, and with them the kernel's account of their
+    CPU time. CPU time is read slightly later than the requests, so it is interpolated by its own
+    times.
     """
     after = [step for step in steps[:-1] if step.by_s >= steps[0].by_s + START_S[case.size]]
     if not after or after[-1].by_s - after[0].by_s < STEADY_S[case.size]:
@@ -170,24 +172,24 @@ def steady(case: Case, steps: Sequence[Step]) -> Cost:
 
 
 def rados(pool: Pool, *words: str) -> tuple[float, str]:
-    """Run rados; return its CPU seconds and what it printed."""
+    """Run rados; return its CPU seconds and its output."""
     command = ["rados", "-c", pool.conf, "-p", pool.name, *words]
     return trials.cpu_of(command, may_fail=words[0] != "bench")
 
 
 def bench_words(pool: Pool, case: Case, seconds: float, name: str) -> list[str]:
-    """Return how rados bench is asked for a case."""
+    """Return rados bench's arguments for a case."""
     words = ["bench", str(max(1, round(seconds))), case.mode, "-t", str(case.threads)]
     words += ["--run-name", f"loadstone-{name}-{case.size}"]
     if case.mode == "write":
-        # Without hints, which would be a second operation in each request.
+        # Without hints, which would add a second operation to each request.
         words += ["-b", str(case.size), "--no-cleanup", "--no-hints"]
         words += ["--max-objects", str(count_of(pool, case.size, name))]
     return words
 
 
 def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[float, int, float]:
-    """Run rados bench; return its CPU seconds, its requests and how long they took."""
+    """Run rados bench; return its CPU seconds, its requests and their duration."""
     cpu_s, output = rados(pool, *bench_words(pool, case, seconds, name))
     requests = re.search(r"^Total (?:writes|reads) made: +(\d+)", output, re.MULTILINE)
     took = re.search(r"^Total time run: +([\d.]+)", output, re.MULTILINE)
@@ -197,7 +199,7 @@ def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[floa
 
 
 def rados_bench_steps(pool: Pool, case: Case, seconds: float) -> list[Step]:
-    """Run rados bench, and look at its CPU time at each second that it tells of."""
+    """Run rados bench, and read its CPU time at each second that it reports."""
     command = [*trials.ON_CLIENT_CORE, "stdbuf", "-oL", "rados", "-c", pool.conf, "-p", pool.name]
     command += bench_words(pool, case, seconds, "written")
     steps = []
@@ -212,13 +214,13 @@ def rados_bench_steps(pool: Pool, case: Case, seconds: float) -> list[Step]:
     if bench.returncode != 0 or not steps:
         raise SystemExit(f"rados bench failed with {bench.returncode}")
     if steps[-1].requests < count_of(pool, case.size, "written") and len(steps) < round(seconds):
-        # It came to its last object between two seconds, and told of that by its totals only.
+        # It reached its last object between two seconds, and reported that only in its totals.
         steps.append(steps[-1])
     return steps
 
 
 def cpu_of_threads(process: int) -> float:
-    """Return the CPU seconds of a process so far, of all the threads that it has."""
+    """Return the CPU seconds of all current threads of a process."""
     total_ns = 0
     for thread in Path(f"/proc/{process}/task").iterdir():
         # A thread may end meanwhile.
@@ -228,7 +230,7 @@ def cpu_of_threads(process: int) -> float:
 
 
 def run_rados_bench(pool: Pool, case: Case, seconds: float) -> Cost:
-    """Return what one round of rados bench cost."""
+    """Return the cost of one round of rados bench."""
     if case.mode == "write":
         steps = rados_bench_steps(pool, case, seconds + WRITES_S)
         clean_up_rados_bench(pool, case.size, "written")
