@@ -1,18 +1,18 @@
 """Compares the CPU time and the rate of a request of loadstone's rados driver with rados bench's.
 
 Both are clients of the same cluster, by the same librados: by default one OSD that keeps its data
-in memory, on core 0, with both clients on core 1. Rounds alternate, so that a slow drift of the
-machine hits both alike; each figure is the median of its rounds, each ratio the median of the
-ratios within the rounds, and the spread of the ratios stands beside it. `--at-once` both share the
-core, so that what is fast and passes hits both alike too, and there are no rates. CPU time is the
-kernel's account of the whole client process, user and system, with all threads of librados, without
-the start-up. For reads that is what a run of a single request takes. Of writes the first two
-seconds (of 4 MiB, of which a second has hundreds: the first) and the last, which may be a part of
-one, are left out, for so many buffers of 4 MiB as there are requests in flight cost more when they
-are touched for the first time than the rest of the start. Only ratios are told apart from the
-machine; loadstone fills every object with bytes of its own and checks every byte that it reads,
-rados bench writes the same bytes with a number in front, and compares. In the cases called "same"
-loadstone too writes the same bytes again and again (`duplicate: 1`).
+in memory, on core 0, with both clients on core 1. Rounds alternate, so that slow drift of the
+machine affects both equally. Each figure is the median of its rounds, each ratio the median of the
+ratios within the rounds, shown with their spread. With `--at-once` both share the core, so that
+short disturbances affect both equally, too, and there are no rates. CPU time is the kernel's
+account of the whole client process, user and system, with all threads of librados, without the
+start-up. For reads the start-up is a run with a single request. For writes the first two seconds
+(with 4 MiB objects, which have hundreds of requests per second, only the first) and the last,
+possibly incomplete one are left out, because the first access to one 4 MiB buffer per request in
+flight costs more than the rest of the start. Only ratios are independent of the machine. loadstone
+fills every object with unique bytes and verifies every byte that it reads; rados bench writes the
+same bytes with a number in front, and compares. In the cases called "same" loadstone, too, writes
+the same bytes repeatedly (`duplicate: 1`).
 
     python bench/rados_vs_rados_bench.py [--rounds 5] [--seconds 2] [--case write-4KiB-16]
     python bench/rados_vs_rados_bench.py --conf /etc/ceph/ceph.conf --pool bench

@@ -40,19 +40,19 @@ def ratio(name: str, ours: Sequence[float], theirs: Sequence[float]) -> Row:
 
 
 def compare(case: str, peer: str, rounds: Sequence[Pair]) -> Row:
-    """Return a row of the table: what both cost in the same rounds."""
+    """Return a row of the table: the costs of both in the same rounds."""
     return {"case": case, **compare_cpu(peer, rounds), **compare_rate(peer, rounds)}
 
 
 def compare_cpu(peer: str, rounds: Sequence[Pair]) -> Row:
-    """Return what a request cost both in the same rounds."""
+    """Return the CPU time of a request of both programs in the same rounds."""
     ours, theirs = ([pair[which].cpu_us for pair in rounds] for which in (0, 1))
     medians = {"loadstone_us": statistics.median(ours), f"{peer}_us": statistics.median(theirs)}
     return medians | ratio("cpu_ratio", ours, theirs)
 
 
 def compare_rate(peer: str, rounds: Sequence[Pair]) -> Row:
-    """Return how many requests both made in a second of the same rounds."""
+    """Return the requests per second of both programs in the same rounds."""
     ours, theirs = ([pair[which].per_s for pair in rounds] for which in (0, 1))
     medians = {
         "loadstone_per_s": statistics.median(ours),
@@ -62,17 +62,19 @@ def compare_rate(peer: str, rounds: Sequence[Pair]) -> Row:
 
 
 class Table:
-    """Prints rows as they come, and writes them to a file as JSON besides, if there is one."""
+    """Prints rows as they arrive, and also writes them to a file as JSON if one is given."""
 
     def __init__(self, columns: Sequence[tuple[str, str]], path: Path | None) -> None:
-        """Print the head: each column has one, as wide as it is, and the format of a row's cell."""
+        """Print the head: each column has a title, which sets its width, and the format of its
+        cells.
+        """
         self.rows: list[Row] = []
         self._cells, self._path = [cell for _, cell in columns], path
         print(f"| {' | '.join(head for head, _ in columns)} |")
         print(f"|{'|'.join('-' * (len(head) + 2) for head, _ in columns)}|")
 
     def add(self, row: Row, **shown: str) -> None:
-        """Print a row; what is `shown` stands in the table alone."""
+        """Print a row; values in `shown` appear only in the table."""
         self.rows.append(row)
         print(f"| {' | '.join(cell.format_map(row | shown) for cell in self._cells)} |", flush=True)
         if self._path:
@@ -80,7 +82,7 @@ class Table:
 
 
 def print_met(rows: Sequence[Row], whose: str, *, at_once: bool) -> None:
-    """Say how many rows reached the goals."""
+    """Print how many rows reached the goals."""
     met = sum(
         row["cpu_ratio"] <= CPU_GOAL and (at_once or row["rate_ratio"] >= RATE_GOAL) for row in rows
     )

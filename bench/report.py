@@ -1,6 +1,6 @@
-"""Measures what a report costs: CPU and memory against the number of trials, linear if all is well.
+"""Measures the CPU time and memory of reports against the number of trials, which should be linear.
 
-The runs are made up, with the seconds and probes of a real one; nothing is loaded.
+The runs are synthetic, with the seconds and probes of a real one; no load is made.
 
     python bench/report.py [--trials 100,400,1600] [--seconds 2] [--forms json,csv,terminal,html]
 """
@@ -21,7 +21,7 @@ CASES = len(TARGETS) * len(THREADS)
 
 
 def write_run(path: Path, trials: int, seconds: int) -> Path:
-    """Write a run of two targets at ten loads, in as many blocks as give so many trials."""
+    """Write a run of two targets at ten loads, with the blocks needed for this many trials."""
     folder = Folder(path, "many", seconds)
     for number in range(trials):
         block, case = divmod(number, CASES)
@@ -38,7 +38,7 @@ def write_run(path: Path, trials: int, seconds: int) -> Path:
 
 
 def cost(run: Path, form: str, output: Path) -> tuple[float, float]:
-    """Return the CPU seconds and the most MiB of one report, made by a process of its own."""
+    """Return the CPU seconds and the peak MiB of one report, made by a separate process."""
     program = [sys.executable, "-m", "loadstone", "report", str(run), "-f", form, "-o", str(output)]
     child = os.posix_spawn(sys.executable, program, os.environ)
     _, status, used = os.wait4(child, 0)
@@ -50,7 +50,7 @@ def cost(run: Path, form: str, output: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure every form at every number of trials."""
+    """Measure every format at every number of trials."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", default="100,400,1600")
     parser.add_argument("--seconds", type=int, default=2, help="of each trial")

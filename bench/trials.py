@@ -1,8 +1,8 @@
-"""Runs what is compared, on one core: a trial of loadstone in a process of its own, or a program.
+"""Runs the compared programs on one core: a trial of loadstone in its own process, or a peer.
 
 The CPU time of both is the kernel's account of the whole process, not of its busiest thread. They
-run in turns, or at once: then they share the core, by the scheduler's slices of milliseconds, and
-whatever else the host does meanwhile slows both alike.
+run in turns or concurrently. In the latter case they share the core in the scheduler's slices of
+milliseconds, so that other work on the host slows both equally.
 """
 
 import argparse
@@ -23,9 +23,9 @@ from typing import Any, NamedTuple, TypeVar
 ROOT = Path(__file__).resolve().parent.parent
 SERVER_CORE, CLIENT_CORE = 0, 1
 ON_SERVER_CORE = ["taskset", "-c", str(SERVER_CORE)]
-# How every client is started, loadstone and its peers alike.
+# The command prefix of every client, loadstone and its peers alike.
 ON_CLIENT_CORE = ["taskset", "-c", str(CLIENT_CORE)]
-# The keys that documents name, where a target wants some.
+# The keys that documents refer to, for targets that need some.
 KEYS = {"BENCH_ACCESS_KEY": "bench", "BENCH_SECRET_KEY": "bench-secret"}
 
 Document = dict[str, Any]
@@ -34,7 +34,7 @@ B = TypeVar("B")
 
 
 class Step(NamedTuple):
-    """How many requests had ended by a time, and the CPU time somewhat later."""
+    """The requests ended by a time, and the CPU time read slightly later."""
 
     requests: int
     by_s: float
@@ -49,27 +49,27 @@ class Trial:
     cpu_s: float
     own_mib: float
     summary: Mapping[str, Any]
-    # How far it was after each second; this and what follows is empty where it was not asked for.
+    # The progress after each second; empty unless it was requested, like the next fields.
     steps: Sequence[Step]
-    # The median of the service times.
+    # The median service time.
     service_p50_us: float
-    # The median, p95 and p99, and the p99 of each second.
+    # Median, p95 and p99 of the lag, and the p99 of each second.
     lag_us: Sequence[float]
     lag_p99_us: Sequence[float]
     not_sent: int
 
     @property
     def requests(self) -> int:
-        """How many it made."""
+        """The number of requests."""
         return int(self.summary["requests"])
 
     @property
     def us(self) -> float:
-        """The CPU time of a request."""
+        """The CPU time of a request in microseconds."""
         return self.cpu_s * 1e6 / self.requests
 
     def seconds(self, start: str, end: str) -> float:
-        """Return how long it took between two of its times."""
+        """Return the seconds between two of its times."""
         times = self.summary["iterations"][0]
         return float(times[end] - times[start]) / 1e9
 
@@ -83,7 +83,9 @@ def document(
     stop: Document,
     **others: Any,
 ) -> Document:
-    """Return the document of a trial under closed load; `dataset` has the number and the size."""
+    """Return the document of a closed-load trial; `dataset` has the number and the size of
+    objects.
+    """
     names = {"bucket_prefix": "bench", "buckets": 1, "object_prefix": "o-"}
     size = {"kind": "fixed", "bytes": dataset["size"]}
     return {
@@ -102,9 +104,9 @@ def document(
 
 
 def run(trial: Document, *, with_intervals: bool) -> Trial:
-    """Run a trial on the client's core, none of whose requests may fail.
+    """Run a trial on the client's core; fail if a request fails.
 
-    `with_intervals` they are read while it runs, which is a part of its CPU time then.
+    `with_intervals` reads them during the trial, which adds to its CPU time.
     """
     ran = subprocess.run(
         [*ON_CLIENT_CORE, sys.executable, __file__, *(["--intervals"] if with_intervals else [])],
@@ -126,11 +128,11 @@ def run(trial: Document, *, with_intervals: bool) -> Trial:
 
 
 def cpu_of(command: Sequence[str], *, may_fail: bool = False) -> tuple[float, str]:
-    """Run a program on the client's core; return its CPU seconds and what it printed."""
+    """Run a program on the client's core; return its CPU seconds and its output."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen([*ON_CLIENT_CORE, *command], stdout=out, stderr=err)
         try:
-            # Its own account: another program may run, and end, at the same time.
+            # Per process, because other programs may run and end at the same time.
             _, status, used = os.wait4(process.pid, 0)
         except BaseException:
             process.kill()
@@ -147,10 +149,10 @@ def cpu_of(command: Sequence[str], *, may_fail: bool = False) -> tuple[float, st
 def in_rounds(
     ours: Callable[[], A], theirs: Mapping[str, Callable[[], B]], rounds: int, *, at_once: bool
 ) -> dict[str, list[tuple[A, B]]]:
-    """Run a round of ours beside each of theirs, so often; return both's results by the name.
+    """Run rounds of loadstone and of each peer; return the pairs of results by the peer's name.
 
-    `at_once` each of theirs shares the core with a run of ours. Otherwise all take turns, and one
-    run of ours counts beside all of theirs; who goes first changes from round to round.
+    With `at_once` each peer shares the core with a run of loadstone. Otherwise all take turns, and
+    one run of loadstone is paired with all peers; the order changes from round to round.
     """
     pairs_of: dict[str, list[tuple[A, B]]] = {name: [] for name in theirs}
     for number in range(rounds):
@@ -175,7 +177,7 @@ def _at_once(ours: Callable[[], A], theirs: Callable[[], B]) -> tuple[A, B]:
 
 
 def add_at_once_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that has `in_rounds` run two programs at once."""
+    """Add the option that makes `in_rounds` run two programs concurrently."""
     parser.add_argument(
         "--at-once",
         action="store_true",
@@ -184,13 +186,13 @@ def add_at_once_option(parser: argparse.ArgumentParser) -> None:
 
 
 def example(name: str) -> str:
-    """Return where an example of the load generator is, once it was built."""
+    """Return the path of a built example of the load generator."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return str(target / "release" / "examples" / name)
 
 
 def add_place_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of what works on files."""
+    """Add the options of benchmarks on files."""
     parser.add_argument(
         "--disk", type=Path, help="a directory on the disk; a temporary one if absent"
     )
@@ -216,7 +218,7 @@ def on_core(*, is_claimed: bool) -> Iterator[None]:
 
 
 def _run_here(text: str, with_intervals: bool) -> Document:
-    """Run a trial in this process and return what a `Trial` is made of."""
+    """Run a trial in this process and return the fields of a `Trial`."""
     from loadstone import _loadgen
 
     service, lag, not_sent = _loadgen.Histogram(), _loadgen.Histogram(), 0
