@@ -142,7 +142,7 @@ def summary_words(run: Run, findings: Findings, answer: Answer) -> str:
     seconds = sum(trial.duration_s or 0 for trial in trials)
     # Tenths of a second are enough, but for what took less than one.
     shown = round(seconds, 1) or seconds
-    words.append(f"{units.format_duration(shown * 1e9)} under load")
+    words.append(f"{units.format_duration(shown * 1e9)} under load" if shown else "")
     if run.state != "finished":
         words.append(run.state)
     # A run may be called what its one operation is called.

@@ -96,11 +96,11 @@ def _when(run: Run, findings: Findings) -> str:
     planned = [trial for trial in findings.trials if trial.is_measured]
     seconds = sum(trial.duration_s or 0 for trial in done)
     count = f"{len(done)} of {len(planned)}" if len(done) != len(planned) else f"{len(done)}"
-    length = units.format_duration(seconds * 1e9)
+    length = f", {units.format_duration(seconds * 1e9)} under load" if seconds else ""
     started = _moment(run.manifest.get("started"))
     since = f", started {started}" if started else ""
     plural = "" if count == "1" else "s"
-    return f"{count} measured trial{plural}, {length} under load{since}; the run {_state(run)}."
+    return f"{count} measured trial{plural}{length}{since}; the run {_state(run)}."
 
 
 def _moment(text: object) -> str:

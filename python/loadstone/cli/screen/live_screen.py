@@ -116,4 +116,5 @@ def _spark(rates: deque[float]) -> str:
 
 
 def _time(value_ns: int) -> str:
-    return units.format_duration(value_ns)
+    # Zero stands for a second without an answer.
+    return units.format_duration(value_ns) if value_ns else "–"

@@ -135,7 +135,8 @@ def figures(live: Live) -> str:
 
 
 def _time(value_ns: int) -> str:
-    return f"{units.format_duration(value_ns):<7}"
+    # Zero stands for a second without an answer.
+    return f"{units.format_duration(value_ns) if value_ns else '–':<7}"
 
 
 def ending(summary: Summary) -> str:
