@@ -4,14 +4,18 @@ import shutil
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.table import Table
 
 from loadstone.analysis import Findings, analyse
+from loadstone.analysis.judgements.result import Result
+from loadstone.published import charts
 from loadstone.published.charts import datasafe_data
 from loadstone.report.answer import screen_of
 from loadstone.report.options import Options
+from loadstone.report.pages.chart_data import result_row
 from loadstone.results.record import Run
 from loadstone.results.several import merge_runs
 from loadstone.results.store import RunWriter, read_run
@@ -166,6 +170,21 @@ def test_the_better_chart_has_what_was_completed_by_wall_time(
         and fact.cell.parameters["encryption"] == "aes-256-cbc"
     }
     assert {row["value"] for row in rows} == expected
+
+
+@pytest.mark.parametrize("standing", ["is_void", "is_bound"])
+def test_a_chart_in_the_published_form_marks_what_the_result_is(
+    merged: tuple[Run, Findings], standing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def marked(result: Result, *rest: Any) -> dict[str, Any]:
+        return {**result_row(result, *rest), standing: result.operation == "WRITE"}
+
+    monkeypatch.setattr(charts, "result_row", marked)
+    layout = charts.datasafe_data(*merged, Options(labels=LABELS))["layout"]
+    of_one_action = {chart["name"]: chart["rows"] for chart in layout if chart["name"] in ACTIONS}
+    assert {name: {row[standing] for row in rows} for name, rows in of_one_action.items()} == {
+        name: {name == "write"} for name in of_one_action
+    }
 
 
 def test_charts_of_a_layout_are_files(folders: dict[str, Path], tmp_path: Path) -> None:

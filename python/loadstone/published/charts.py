@@ -15,7 +15,6 @@ from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import answer_of, answer_of_scripts
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.cell import Cell
-from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.naming import describe_parameter
 from loadstone.documents.manifest import HostFacts
 from loadstone.errors import InputError
@@ -33,6 +32,7 @@ CAPTION = (
     "n · 1000 / Σ duration in milliseconds, × threads, on a logarithmic axis: as if a thread did"
     " nothing else. What was completed by wall time is in the next chart."
 )
+STANDING = ("is_void", "is_bound")
 NO_FILE_NAME = re.compile(r"[^\w.-]+")
 
 
@@ -54,6 +54,11 @@ class _Point:
     @property
     def target(self) -> str:
         return self.action.cell.target
+
+    @property
+    def result(self) -> tuple[object, ...]:
+        """The key of the action's result."""
+        return _key(replace(self.action.cell, operation=self.action.action))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +106,9 @@ class _Chart:
 
     def data(self, results: Mapping[tuple[object, ...], Any], findings: Findings) -> dict[str, Any]:
         clients = {point.client for point in self.points}
-        cells = [replace(point.action.cell, operation=point.action.action) for point in self.points]
-        keys = dict.fromkeys(_key(cell) for cell in cells)
+        keys = [
+            key for key in dict.fromkeys(point.result for point in self.points) if key in results
+        ]
         modes = {point.mode for point in self.points}
         # Each line names its mode if there are several; a single mode is named only here.
         encrypted = f" Encrypted with {modes.pop()}." if len(modes) == 1 and "" not in modes else ""
@@ -111,8 +117,8 @@ class _Chart:
             "title": self.title,
             "caption": CAPTION + encrypted,
             "client": next(iter(clients)) if len(clients) == 1 else findings.client,
-            "results": [results[key] for key in keys if key in results],
-            **_lines(self.points, self.look),
+            "results": [results[key] for key in keys],
+            **_lines(self.points, self.look, results),
         }
 
 
@@ -256,7 +262,9 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) else 1
 
 
-def _lines(points: Sequence[_Point], look: _Look) -> dict[str, Any]:
+def _lines(
+    points: Sequence[_Point], look: _Look, results: Mapping[tuple[object, ...], Any]
+) -> dict[str, Any]:
     ordered = sorted(
         points,
         key=lambda point: (TABLED.index(point.action.action), point.size, look.place(point)[0]),
@@ -271,7 +279,7 @@ def _lines(points: Sequence[_Point], look: _Look) -> dict[str, Any]:
                 "variant": look.dash(point),
                 "x": look.place(point)[1],
                 "value": point.rate,
-                "is_void": bool(VOIDING & {*point.action.cell.labels}),
+                **{name: results.get(point.result, {}).get(name, False) for name in STANDING},
             }
             for point in ordered
         ],
