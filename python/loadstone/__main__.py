@@ -46,6 +46,9 @@ def _run() -> NoReturn:
     code = command(sys.argv[1:])
     if is_ours:
         signal.signal(signal.SIGINT, _quit)
+    # If a KeyboardInterrupt has left an `exec` of a string, such as a dataclass's during an import,
+    # CPython kills the process at its exit, even if it was handled. The next `exec` clears that.
+    exec("")
     sys.exit(code)
 
 

@@ -82,6 +82,27 @@ def test_ctrl_c_while_a_program_never_answers_ends_the_run(tmp_path: Path) -> No
     assert stopped("run", file, "-o", run, "--allow-commands", after=flag) == 130
 
 
+def test_ctrl_c_that_a_command_handled_during_an_import_is_no_death_by_a_signal(
+    tmp_path: Path,
+) -> None:
+    program = """
+from loadstone import __main__, cli
+
+def command(arguments):
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        return 130
+
+cli.command_for = lambda arguments: command
+__main__.main()
+"""
+    (tmp_path / "program.py").write_text(program)
+    # CPython kills itself for a module, and not for a file.
+    words = [sys.executable, "-m", "program"]
+    assert subprocess.run(words, cwd=tmp_path, check=False).returncode == 130
+
+
 def test_ctrl_c_ends_a_calibration(tmp_path: Path) -> None:
     """Its servers go with it, and nothing that was measured half is kept."""
     state = tmp_path / "state"
