@@ -228,8 +228,11 @@ def test_a_store_that_closes_each_connection_is_found_out(url: str) -> None:
     assert answers_given["keep-alive"] == "no"
 
 
-def test_a_store_that_denies_all_has_a_card_of_refusals(url: str) -> None:
+@pytest.mark.parametrize("allowed", [(), ("GET", "HEAD")], ids=["nothing", "reading"])
+def test_a_store_that_denies_all_has_a_card_of_refusals(url: str, allowed: tuple[str, ...]) -> None:
     def deny(exchange: Exchange) -> bool:
+        if exchange.request.method in allowed:
+            return False
         exchange.send_status("403 Forbidden", body=DENIED)
         return True
 
@@ -238,7 +241,10 @@ def test_a_store_that_denies_all_has_a_card_of_refusals(url: str) -> None:
     assert finished.code == 0, finished.err
     shown = answers(finished)
     assert shown["read-after-put"] == "refused"
-    assert shown["no-redirects"] == "refused"
+    assert shown["no-redirects"] == ("yes" if allowed else "refused")
+    # A question that could not be asked says nothing about the store.
+    rows = finished.json()["rows"]
+    assert not any(row["means"] for row in rows if row["answer"] == "refused")
 
 
 @pytest.mark.parametrize("keeps_versions", [False, True])

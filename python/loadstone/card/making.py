@@ -23,7 +23,7 @@ from loadstone.card.place import FIRST, PREFIX, CardPlace
 from loadstone.card.questions import retention, versions
 from loadstone.card.store import QUESTION_S, AskedTarget, Request, Shared, Store
 from loadstone.card.table import ALONE, BOTH, IN_TURN, QUESTIONS, Question, Where
-from loadstone.documents.card import AskedOf, Card, CardRow
+from loadstone.documents.card import NO_ANSWERS, AskedOf, Card, CardRow
 from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.trial import TargetDocument
 from loadstone.errors import TargetError
@@ -454,7 +454,7 @@ def _row(group: str, question: Question, answer: Conclusion) -> CardRow:
         "question": question.text,
         "answer": answer.word,
         "detail": shown(answer.detail),
-        "means": "" if answer.word == "yes" else question.means,
+        "means": "" if answer.word in ("yes", *NO_ANSWERS) else question.means,
         "usual": is_usual,
     }
 

@@ -8,6 +8,8 @@ from loadstone.documents.python_types import Number, Whole
 
 CardAnswer = Literal["yes", "no", "differs", "refused", "undecided"]
 """`differs`: the target does something else; `refused`: it denies; `undecided`: no answer."""
+NO_ANSWERS: tuple[CardAnswer, ...] = ("refused", "undecided")
+"""The answers that say nothing about what the target honours."""
 
 
 class CardRow(TypedDict):

@@ -3,7 +3,7 @@
 from collections import Counter
 from urllib.parse import urlsplit
 
-from loadstone.documents.card import AskedOf, Bestiary, BestiaryRow, Card
+from loadstone.documents.card import NO_ANSWERS, AskedOf, Bestiary, BestiaryRow, Card
 from loadstone.units import counted
 
 WORST_FIRST = ("failed", "undecided", "passed", "not applicable")
@@ -11,11 +11,14 @@ WORST_FIRST = ("failed", "undecided", "passed", "not applicable")
 
 def summary_of(card: Card) -> str:
     """Return a card in a sentence."""
-    surprising = sum(not row["usual"] for row in card["rows"])
-    questions = counted(len(card["rows"]), "question")
-    return _summary(
-        card, f"{questions}, {surprising} answered otherwise than by {card['protocol']}"
-    )
+    answers = Counter(row["answer"] for row in card["rows"] if not row["usual"])
+    open_questions = {name: answers.pop(name, 0) for name in NO_ANSWERS}
+    words = [
+        counted(len(card["rows"]), "question"),
+        f"{answers.total()} answered otherwise than by {card['protocol']}",
+        *(f"{count} {name}" for name, count in open_questions.items() if count),
+    ]
+    return _summary(card, ", ".join(words))
 
 
 def summary_of_bestiary(bestiary: Bestiary) -> str:
