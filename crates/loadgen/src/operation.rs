@@ -42,11 +42,11 @@ pub enum Operation {
     Write,
     /// Write the next block at an object's end.
     Append,
-    /// Write a whole object on the condition that it does not exist.
+    /// Write a whole object if it does not exist.
     PutIfAbsent,
-    /// Write a whole object on the condition that nobody else has written it since.
+    /// Write a whole object if its ETag is still the one that the client knows.
     PutIfMatch,
-    /// Delete an object on the condition that nobody else has written it since.
+    /// Delete an object if its ETag is still the one that the client knows.
     DeleteIfMatch,
     /// Read an object's ETag and write the object on the condition that it is unchanged; repeat
     /// until that succeeds.

@@ -41,8 +41,8 @@ const PARTS_MAX: usize = 1 << 21;
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-/// Remembers a secret, so that no text of this process contains it. `place` is its source: a file,
-/// the log-in of a user. The oldest secrets of a place are forgotten; otherwise short-lived tokens
+/// Remembers a secret, which is then masked in all output of this process. `place` is its source: a
+/// file, or a user's login. The oldest secrets of a place are forgotten; otherwise short-lived tokens
 /// would fill the memory.
 pub(crate) fn remember(place: &str, secret: &str) {
     KNOWN.lock().expect("the lock is not poisoned").add(place, secret);

@@ -1,8 +1,8 @@
-"""elbencho: a line of CSV or JSON for each phase of a benchmark, with totals at its last thread's
-end.
+"""Reads elbencho's results: a line of CSV or JSON for each phase, with the totals when the last
+thread ended.
 
-Its date is the end of a phase until 3.0-25, and the beginning from 3.0-27 on. A phase with a failed
-worker has no line, unless elbencho was told to ignore errors.
+The date of a line is the end of its phase up to version 3.0-25, and the start from 3.0-27 on. If a
+worker fails, elbencho writes no line for the phase, unless it runs with an option to ignore errors.
 """
 
 import math

@@ -241,7 +241,7 @@ def main() -> None:
 
 
 def _end_with(source: BinaryIO) -> None:
-    # The parent process has ended, so nobody reads the rows.
+    # End of file means that the parent has exited, and that nothing reads the rows any more.
     while source.read(1):
         pass
     os._exit(0)

@@ -177,9 +177,9 @@ pub(super) struct Simulated {
     size: crate::dataset::Dataset,
     /// When the virtual clock was started.
     start_ns: std::sync::OnceLock<u64>,
-    /// The stations on the way to the target.
+    /// The queues that a request passes before the target's.
     way: Vec<std::sync::Mutex<Queue>>,
-    /// The last station.
+    /// The target's queue, the last one.
     target: std::sync::Mutex<Queue>,
     /// When the rate limit admits the next request at the latest.
     admission_ns: std::sync::Mutex<f64>,

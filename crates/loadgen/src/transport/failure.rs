@@ -172,7 +172,7 @@ impl Refusal {
         let error = xml::parse_error(&self.body);
         let message = match &error {
             Some(error) => foreign_line(&error.to_string()),
-            None if is_page(&self.body) => said_by(&foreign_line(&self.text())),
+            None if is_page(&self.body) => text_of_page(&foreign_line(&self.text())),
             None => foreign_line(&self.text()).trim().to_owned(),
         };
         if !message.is_empty() {
@@ -226,8 +226,8 @@ fn is_page(body: &[u8]) -> bool {
     start.starts_with("<!doctype html") || start.starts_with("<html") || start.starts_with("<head")
 }
 
-/// Returns the text of an HTML page, or its title if there is no text.
-fn said_by(page: &str) -> String {
+/// Extracts the text of an HTML page; falls back to the title if the page has no other text.
+fn text_of_page(page: &str) -> String {
     // The title usually repeats the first heading.
     let words = words_of(page, &["style", "script", "title"]);
     if words.is_empty() { words_of(page, &["style", "script"]) } else { words }
