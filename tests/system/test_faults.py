@@ -99,7 +99,15 @@ def test_a_pause_is_over_before_what_comes_after_its_trial(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("number", "is_pid"),
-    [("4711", True), ("", False), ("0", False), ("-1", False), ("47 11", False), ("store", False)],
+    [
+        ("4711", True),
+        ("", False),
+        ("0", False),
+        ("00", False),
+        ("-1", False),
+        ("47 11", False),
+        ("store", False),
+    ],
 )
 def test_only_a_pid_gets_the_signal_of_a_fault(number: str, is_pid: bool, tmp_path: Path) -> None:
     file = tmp_path / "number"

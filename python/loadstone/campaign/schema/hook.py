@@ -148,7 +148,7 @@ FAULT_KINDS: Final = ("run", "kill", "pause", "disk_full", "partition")
 SIGNAL: Final = """\
 pid=$(cat "$2") || exit
 case $pid in
-"" | 0 | *[!0-9]*) echo "$2 has no PID: $pid" >&2; exit 1 ;;
+"" | 0* | *[!0-9]*) echo "$2 has to hold one PID, and holds: $pid" >&2; exit 1 ;;
 esac
 kill -s "$1" -- "$pid"
 """
