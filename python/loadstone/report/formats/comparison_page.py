@@ -48,6 +48,7 @@ def render_comparisons(
         },
         title=names,
         pairs=pairs,
+        notes=_notes_of(pairs),
     )
 
 
@@ -108,9 +109,7 @@ def _sentence(compared: Comparison) -> str:
     total = units.counted(len(compared.comparisons), "case")
     if not any(case.has_ratio for case in compared.comparisons):
         why = "; ".join(claims.reasons(compared.comparisons))
-        return (
-            f"{compared.b} against {compared.a}: no case has a ratio, since of one or both: {why}."
-        )
+        return f"{compared.b} against {compared.a}: no case has a ratio ({why})."
     parts = [f"{name} in {counts[name]}" for name in ("faster", "slower") if counts[name]]
     parts += [f"equal within ±{MARGIN:.0%} in {counts['equivalent']}"] * bool(counts["equivalent"])
     open_ones = {name: counts[name] for name in counts if name not in KINDS}
@@ -150,6 +149,17 @@ def _tiles(compared: Comparison) -> Iterable[Tile]:
             is_bad = kind in ("worse", "void") and bool(counts[kind])
             value, note = str(counts[kind]), f"of {total}"
             yield Tile(key=kind, name=name, value=value, note=note, is_bad=is_bad)
+
+
+def _notes_of(pairs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the notes on all pairs, each once; one that is not on all of them names its pair."""
+    on_all = set.intersection(*(set(pair["notes"]) for pair in pairs))
+    named = (
+        note if note in on_all else f"{pair['b']} against {pair['a']}: {note}"
+        for pair in pairs
+        for note in pair["notes"]
+    )
+    return list(dict.fromkeys(named))
 
 
 def _notes(compared: Comparison, *, is_control: bool) -> Iterable[str]:
