@@ -129,11 +129,7 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
         assert all(name in printed for name in ("CREATE_USER", "READ", "SHARE", "WRITE"))
     as_published = loadstone("report", tmp_path / "run", "--table", "datasafe", "-f", "markdown")
     assert_is_like_the_published_log(as_published.out)
-    # Users are made by one client, so that their rate is not multiplied by the threads.
-    made = [line.split("\t") for line in as_published.out.splitlines()]
-    rates_of_users = [cells[-3] for cells in made if cells[0] == "CREATE_USER" and len(cells) == 6]
-    of_users = (action for action in report["actions"] if action["action"] == "CREATE_USER")
-    assert sorted(rates_of_users) == sorted(f"{action['busy_per_s']:.4g}" for action in of_users)
+    assert_rate_of_users_is_of_one_client(as_published.out, report["actions"])
 
 
 TYPES = f"""\
@@ -373,6 +369,14 @@ def assert_is_like_the_published_log(printed: str) -> None:
             assert shape(ours) == shape(published)
     rates = [line for line in printed.splitlines() if line.startswith("Threads\t")]
     assert rates == ["Threads\t4kb"] * 10
+
+
+def assert_rate_of_users_is_of_one_client(printed: str, actions: list[dict[str, Any]]) -> None:
+    """Users are made by one client, so that their rate is not multiplied by the threads."""
+    rows = [line.split("\t") for line in printed.splitlines()]
+    rates = [cells[-3] for cells in rows if cells[0] == "CREATE_USER" and len(cells) == 6]
+    of_users = (action for action in actions if action["action"] == "CREATE_USER")
+    assert sorted(rates) == sorted(f"{action['busy_per_s']:.4g}" for action in of_users)
 
 
 def shape(line: str) -> str:
