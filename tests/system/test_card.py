@@ -247,6 +247,24 @@ def test_a_store_that_denies_all_has_a_card_of_refusals(url: str, allowed: tuple
     assert not any(row["means"] for row in rows if row["answer"] == "refused")
 
 
+def test_rows_of_one_answer_are_one_line_unless_in_full(url: str) -> None:
+    def deny(exchange: Exchange) -> bool:
+        exchange.send_status("403 Forbidden", body=DENIED)
+        return True
+
+    with hostile(port_of(url), deny) as server:
+        brief, full, both = (
+            loadstone("card", server.url, *words, environment=KEYS).out.splitlines()
+            for words in ((), ("--full",), (url,))
+        )
+    assert len([line for line in full if "  refused  " in line]) > len(QUESTIONS) * 5
+    # One line for each subject, and one for its documented answers where there are both.
+    assert len(QUESTIONS) <= len([line for line in brief if "  refused  " in line]) < 24
+    assert len(both) < 40
+    assert brief[-1].startswith(f"{server.url}: ")
+    assert both[-1].startswith(f"2: {url}: ")
+
+
 @pytest.mark.parametrize("keeps_versions", [False, True])
 def test_a_bucket_of_others_keeps_what_is_theirs(url: str, keeps_versions: bool) -> None:
     """A delete in a bucket that keeps versions adds a marker: that is a write, too."""
@@ -431,7 +449,7 @@ def test_several_stores_stand_side_by_side(url: str, tmp_path: Path) -> None:
     )
     assert loadstone("card", *twice, "-o", document, environment=KEYS).code == 0
     assert [load["target"] for load in json.loads(document.read_text())] == list(twice)
-    table = loadstone("card", *twice, environment=KEYS).out
+    table = loadstone("card", *twice, "--full", environment=KEYS).out
     assert all(question.text in table for question in QUESTIONS["connections"])
 
 

@@ -15,7 +15,7 @@ def summary_of(card: Card) -> str:
     open_questions = {name: answers.pop(name, 0) for name in NO_ANSWERS}
     words = [
         counted(len(card["rows"]), "question"),
-        f"{answers.total()} answered otherwise than by {card['protocol']}",
+        f"{answers.total()} not answered as {card['protocol']} documents",
         *(f"{count} {name}" for name, count in open_questions.items() if count),
     ]
     return _summary(card, ", ".join(words))

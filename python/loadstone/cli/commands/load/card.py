@@ -4,7 +4,8 @@ keys, signatures and connections.
 Each question is tried in a bucket that the card makes and removes again, or below a prefix of its
 own in a bucket that you name (--bucket, with --allow-foreign if loadstone did not make it). An
 answer is yes, no, differs (it does something else), refused (the store denied the question) or
-undecided (no answer came in time). Rows that S3 answers otherwise come first.
+undecided (no answer came in time). The terminal shows the rows that are not as documented; --full
+shows all.
 
 With --retention it also asks whether locked objects stay: it makes a bucket that can lock, and
 locks two objects in it for two seconds each. Without it, all that is made can be removed at once.
@@ -40,10 +41,13 @@ from loadstone.cli.flags import (
 from loadstone.cli.messages import say, tell
 from loadstone.cli.screen.output import print_table, print_words, write_files
 from loadstone.errors import InputError, LoadstoneError
+from loadstone.units import counted
 
 if TYPE_CHECKING:
-    from loadstone.documents.card import Card
+    from loadstone.documents.card import Card, CardRow
     from loadstone.documents.trial import TargetDocument
+
+AS_DOCUMENTED = "as documented"
 
 
 def command(
@@ -67,6 +71,9 @@ def command(
         Path | None, typer.Option("--output", "-o", help="A page (.html) or a document (.json).")
     ] = None,
     overwrite: Overwrite = False,
+    in_full: Annotated[
+        bool, typer.Option("--full", help="On a terminal: also the rows that are as documented.")
+    ] = False,
 ) -> int:
     from loadstone.card.questions.retention import RETENTION_S
 
@@ -91,7 +98,7 @@ def command(
     if form == "json":
         print(_json(cards))
     elif output is None:
-        _print(cards)
+        _print(cards, in_full=in_full)
     return code
 
 
@@ -148,35 +155,52 @@ def _json(cards: Sequence["Card"]) -> str:
     return json.dumps(cards[0] if len(cards) == 1 else cards, indent=2, ensure_ascii=False)
 
 
-def _print(cards: Sequence["Card"]) -> None:
+def _print(cards: Sequence["Card"], *, in_full: bool) -> None:
+    """Print a table of rows, then the summary of each card.
+
+    Unless in full, rows as documented are counted, and rows of the same answers are one.
+    """
     from loadstone.report.card_words import summary_of
     from loadstone.report.formats.card_page import LEGEND, side_by_side
 
-    for number, card in enumerate(cards, 1):
-        before = f"{number}: " if len(cards) > 1 else ""
-        print_words(plain(f"{before}{card['target']}: {summary_of(card)}"))
+    is_only = len(cards) == 1
+    heads = ("answer", "seen") if is_only else [str(number + 1) for number in range(len(cards))]
+    table: list[tuple[str, ...]] = []
+    reasons: dict[tuple[int, str], list[str]] = {}
     for group, rows in groupby(side_by_side(cards), key=lambda row: row.group):
-        print()
-        table, notes = [], []
+        alike: dict[Any, list[str]] = {}
         for row in rows:
-            cells = [cell["answer"] if cell else "–" for cell in row.cells]
-            words = [_words(cell) for cell in row.cells]
-            if len(cards) == 1:
-                cells.append(words[0])
-            elif row.is_surprising:
-                notes += [
-                    f"{place}, {row.question}: {text}"
-                    for place, text in enumerate(words, 1)
-                    if text
-                ]
-            table.append((row.question, *cells))
-        heads = ("answer", "seen") if len(cards) == 1 else [str(n + 1) for n in range(len(cards))]
-        print_table((group, *heads), table)
-        for note in notes:
-            print_words(plain(note), below="  ")
+            if not in_full and not row.is_surprising:
+                alike.setdefault(AS_DOCUMENTED, []).append(row.question)
+                continue
+            answers = tuple(cell["answer"] if cell else "–" for cell in row.cells)
+            if is_only:
+                answers = (*answers, _words(row.cells[0]))
+            else:
+                for number, cell in enumerate(row.cells, 1):
+                    if cell and not cell["usual"] and (words := _words(cell)):
+                        reasons.setdefault((number, words), []).append(row.question)
+            alike.setdefault((answers, in_full and row.question), []).append(row.question)
+        for key, questions in alike.items():
+            if key is AS_DOCUMENTED:
+                blanks = ("",) * (len(heads) - 1)
+                table.append((group, counted(len(questions), "question"), key, *blanks))
+            else:
+                table.append((group, _first_of(questions), *key[0]))
+    print_table(("about", "question", *heads), table)
     print()
-    print_words(LEGEND)
+    for (number, words), questions in reasons.items():
+        print_words(plain(f"{number}, {_first_of(questions)}: {words}"), below="  ")
+    print_words(LEGEND if in_full else f"{LEGEND} --full shows each row.")
+    for number, card in enumerate(cards, 1):
+        before = "" if is_only else f"{number}: "
+        print_words(plain(f"{before}{card['target']}: {summary_of(card)}"))
 
 
-def _words(cell: Any) -> str:
+def _first_of(questions: Sequence[str]) -> str:
+    first, *others = questions
+    return f"{first}, and {len(others)} more" if others else first
+
+
+def _words(cell: "CardRow | None") -> str:
     return "; ".join(text for text in (cell["detail"], cell["means"]) if text) if cell else ""
