@@ -325,3 +325,14 @@ def test_what_the_store_does_has_a_line_of_its_own(tmp_path: Path) -> None:
     assert finding.statement[1:] in first
     words = find_rule("connections-closed").short
     assert all(words not in caution.reasons for caution in answer_of(findings).cautions)
+
+
+def test_a_planned_audit_that_did_not_run_is_not_proposed(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "run", "closing", 4)
+    folder.add(trial(1, "one", "put", clients=4), 200, changes={"verified_requests": 0})
+    run = read_run(folder.close(campaign={"targets": {"one": {}}}, campaign_file=""))
+    audit = {**run.manifest["plan"][0], "id": "0002", "phase": "audit"}
+    audited = replace(run, manifest={**run.manifest, "plan": [*run.manifest["plan"], audit]})
+    for each, has_flag in ((run, True), (audited, False)):
+        (line,) = [line for line in shown(each, analyse(each), 100) if line.startswith(" · data ")]
+        assert ("--audit" in line) == has_flag

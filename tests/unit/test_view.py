@@ -10,9 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from loadstone._loadgen import Schema
+from loadstone.analysis import analyse
 from loadstone.cli import main
 from loadstone.results.files.tables import StreamWriter
 from loadstone.results.record import INTERVAL_SCHEMA, PROBE_SCHEMA
+from loadstone.results.store import read_run
 from loadstone.view.live_run import LiveRun, StreamFollower
 from loadstone.view.page_server import PageServer
 from loadstone.view.run_list import RunList
@@ -277,6 +279,19 @@ def test_a_folder_in_pieces_is_told_as_such(folder, server, tmp_path):
     for record in (run / "trials").glob("*.json"):
         record.write_text(record.read_text()[:100])
     assert all("problem" in trial for trial in LiveRun(run).read()["finished"])
+
+
+def test_a_finished_trial_counts_its_measured_time_as_the_report_does(tmp_path):
+    run = write_run(tmp_path / "run")
+    table = next((run / "trials").glob("*.parquet"))
+    rows_of_trial = pq.read_table(table)
+    stages = ["warm_up", *rows_of_trial["stage"].to_pylist()[1:]]
+    place = rows_of_trial.schema.get_field_index("stage")
+    pq.write_table(rows_of_trial.set_column(place, "stage", pa.array(stages)), table)
+    counts = {result.trials[0]: result.requests for result in analyse(read_run(run)).rounds}
+    assert len(set(counts.values())) == 2
+    finished = reversed(LiveRun(run).read()["finished"])
+    assert [trial["requests"] for trial in finished] == [counts[name] for name in sorted(counts)]
 
 
 def test_the_command_says_what_is_wrong(tmp_path, capsys):

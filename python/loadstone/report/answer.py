@@ -33,6 +33,7 @@ from loadstone.analysis.naming import (
     describe_value,
     varied_parameters,
 )
+from loadstone.campaign.planning.lifecycle import AUDIT
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.trial import LoadDocument
 from loadstone.report.columns import Columns, least_width
@@ -470,7 +471,9 @@ def read_back_lines(run: Run, findings: Findings) -> Iterable[ReadBack]:
     for audit in findings.audits:
         yield ReadBack(name="audit", text=audit.short(), is_wrong=bool(audit.wrong))
     if not findings.audits and is_never_read(run):
-        yield ReadBack(name="data", text="nothing was read back; to do so: --audit")
+        is_planned = any(document["phase"] == AUDIT for document in run.manifest["plan"])
+        why = "the audit was not reached" if is_planned else "to do so: --audit"
+        yield ReadBack(name="data", text=f"nothing was read back; {why}")
 
 
 def _read_back(run: Run, findings: Findings, width: int) -> Iterable[Text]:

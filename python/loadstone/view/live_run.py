@@ -14,10 +14,8 @@ from loadstone.campaign.parameters import describe_trial
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.documents.manifest import Manifest
 from loadstone.documents.outcomes import NO_FAILURES, good_requests
-from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, ResultError
-from loadstone.results.documents import check_record
 from loadstone.results.files.tables import BATCH_BYTES_MAX, STREAM_SUFFIX
 from loadstone.results.layout import (
     PARTIAL_SUFFIX,
@@ -26,8 +24,8 @@ from loadstone.results.layout import (
     TRIALS,
     plain,
     read_manifest,
-    read_plain,
 )
+from loadstone.results.record import Record
 from loadstone.results.store import read_record
 
 SECONDS_SHOWN = 300
@@ -131,15 +129,14 @@ class LiveRun:
         if trial not in self._finished:
             words: dict[str, Any] = {"what": describe_trial(self._plan.get(trial) or {"id": trial})}
             try:
-                path = self.folder / TRIALS / (trial + RECORD_SUFFIX)
-                summary = check_record(path, read_plain(path))["summary"]
-                words |= _ended(summary)
+                record = read_record(self.folder, trial)
+                words |= _ended(record)
                 if trial in self._plan:
-                    elapsed_ns = max(
-                        (e["end_ns"] for e in summary.get("iterations") or ()), default=0
-                    )
-                    self._forecast.observe(self._plan[trial], words["requests"], elapsed_ns)
-            except (LoadstoneError, LookupError):
+                    iterations = record.summary.get("iterations") or ()
+                    elapsed_ns = max((entry["end_ns"] for entry in iterations), default=0)
+                    requests = good_requests(record.summary)
+                    self._forecast.observe(self._plan[trial], requests, elapsed_ns)
+            except (LoadstoneError, LookupError, ValueError):
                 words["problem"] = "its record cannot be read"
             self._finished[trial] = words
         return self._finished[trial]
@@ -357,15 +354,25 @@ class _HostCpu:
         self._before = (total, idle)
 
 
-def _ended(summary: Summary) -> dict[str, Any]:
-    times = summary.get("iterations") or []
-    seconds = sum(max(0, entry["end_ns"] - entry["start_ns"]) for entry in times) / 1e9
-    good = good_requests(summary)
+def _ended(record: Record) -> dict[str, Any]:
+    """Return the work of the measured time, as the report counts it."""
+    counts: Counter[str] = Counter()
+    columns = (record.intervals[name] for name in ("stage", "outcome", "requests"))
+    for stage, outcome, requests in zip(*columns, strict=True):
+        if stage == "measure":
+            counts[outcome] += requests
+    seconds = (
+        sum(
+            max(0, entry["measure_end_ns"] - entry["measure_start_ns"])
+            for entry in record.summary.get("iterations") or ()
+        )
+        / 1e9
+    )
     return {
-        "requests": good,
-        "failed": summary.get("failed", 0),
-        "rate": good / seconds if seconds > 0 else None,
-        "state": summary.get("state") or "",
+        "requests": counts["ok"],
+        "failed": sum(count for kind, count in counts.items() if kind not in ("ok", *NO_FAILURES)),
+        "rate": counts["ok"] / seconds if seconds > 0 else None,
+        "state": record.summary.get("state") or "",
     }
 
 
