@@ -117,6 +117,9 @@ def test_what_writes_for_others_and_what_deletes_goes_once_over_the_objects() ->
 @pytest.mark.parametrize(("size", "objects"), [("4KiB", 10_000), ("1MiB", 1024), ("1GiB", 16)])
 def test_the_usual_objects_fit_into_the_usual_space(size: str, objects: int) -> None:
     assert measured("get", size=size)[0]["dataset"]["objects"] == objects
+    for operation in ("get", "put,get", "mixed"):
+        timed = measured(operation, size=size, duration="5s")
+        assert timed[0]["dataset"]["objects"] == min(objects, 1000)
 
 
 @pytest.mark.parametrize(

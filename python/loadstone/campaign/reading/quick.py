@@ -369,20 +369,20 @@ def _count(
     count = flags.get("count")
     if count is not None:
         return count
-    if flags.get("duration") is not None:
-        is_put = list(operations) in (*PUTS, ["append"], ["put_if_absent"], ["presigned_put"])
-        return COUNT_OF_TIMED_PUT if is_put else COUNT
-    if not is_by_clock:
-        return COUNT
+    is_put = list(operations) in PUTS
+    if flags.get("duration") is not None and (
+        is_put or list(operations) in (["append"], ["put_if_absent"], ["presigned_put"])
+    ):
+        return COUNT_OF_TIMED_PUT
     try:
         size_bytes = max(1, *(units.parse_size(str(size)) for size in sizes))
     except InputError:
         # A distribution of sizes, or an invalid size that a later check reports.
         return COUNT
-    is_put = list(operations) in PUTS
-    space_bytes, most = (
-        (PUT_SPACE_BYTES, COUNT_OF_TIMED_PUT) if is_put else (SPACE_BYTES, OBJECTS_MAX)
-    )
+    if is_by_clock and is_put:
+        space_bytes, most = PUT_SPACE_BYTES, COUNT_OF_TIMED_PUT
+    else:
+        space_bytes, most = SPACE_BYTES, OBJECTS_MAX if is_by_clock else COUNT
     return max(OBJECTS_MIN, min(most, space_bytes // size_bytes))
 
 

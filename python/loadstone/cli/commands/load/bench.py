@@ -9,8 +9,9 @@ swift+http://HOST/auth/v1.0, a directory, block:PATH (a device or a large file),
 null. Credentials come from the environment: AWS_*, OS_* or ST_*.
 
 Without -n and -d, reads, mixes and a single put are measured for 10 s after 2 s of warm-up, on as
-many objects as fit into 1 GiB (16 to 10,000). A single put writes up to 16 GiB, and then overwrites
-the same objects. Puts before other operations, and deletes, process each object once.
+many objects as fit into 1 GiB (16 to 10,000; with -d, 16 to 1,000). A single put writes up to
+16 GiB, and then overwrites the same objects. Puts before other operations, and deletes, process
+each object once.
 
 Lists with commas for -t, -s, -b and --rate are a sweep: every combination is measured, with as many
 objects as fit at the largest size.
