@@ -31,7 +31,7 @@ MEANT_OTHERWISE = {
     "analysis/measured/trial_case.py": {"block"},
     "units.py": {"block"},
     "analysis/node_probes.py": {"swift"},
-    "campaign/checks/fio_jobs.py": {"null"},
+    "campaign/schema/fio_jobs.py": {"null"},
     "card/questions/versions.py": {"null"},
     "campaign/planning/ceiling_plan.py": {"rados"},
     "campaign/planning/query_plan.py": {"block"},

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from loadstone import regular_file
-from loadstone.campaign.checks import check
+from loadstone.campaign import check
 from loadstone.campaign.drivers import BucketNames
 from loadstone.campaign.planning import beyond
 from loadstone.campaign.reading import source

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from loadstone.campaign.checks.fio_jobs import writes_of_options
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.schema.ceiling import Ceiling, OptionValue
+from loadstone.campaign.schema.fio_jobs import writes_of_options
 from loadstone.documents.ceiling import CeilingDocument, CeilingStep, CeilingWork
 from loadstone.documents.python_types import TargetSettings
 from loadstone.documents.trial import TargetDocument

@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from loadstone.campaign.checks.check import campaign_mistakes
-from loadstone.campaign.checks.surroundings import targets_with_card
+from loadstone.campaign.check import campaign_mistakes
+from loadstone.campaign.check_surroundings import targets_with_card
 from loadstone.campaign.drivers import Driver, Drivers, DriverTable, read_drivers
 from loadstone.campaign.planning import beyond, filling, lifecycle, placement, scripted, trial
 from loadstone.campaign.planning.case import Case, cases_of

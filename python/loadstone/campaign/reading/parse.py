@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from loadstone import _loadgen
-from loadstone.campaign.checks import check
+from loadstone.campaign import check
 from loadstone.campaign.drivers import Drivers, DriverTable, read_drivers
 from loadstone.campaign.planning.case import wrong_swept_values
 from loadstone.campaign.reading import mistakes, override

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from loadstone.campaign.checks.fio_jobs import (
+from loadstone.campaign.reading.mistakes import KeyMistake, listed
+from loadstone.campaign.schema.fio_jobs import (
     READS,
     refused_options,
     unknown_options,
     writes_of_options,
 )
-from loadstone.campaign.reading.mistakes import KeyMistake, listed
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
     Count,

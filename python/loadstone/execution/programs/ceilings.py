@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loadstone.campaign.checks.fio_jobs import writes_of_job_file
 from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling, steps_of_osds
+from loadstone.campaign.schema.fio_jobs import writes_of_job_file
 from loadstone.campaign.schema.hook import Hook
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, CeilingStep, LeftBehind
 from loadstone.errors import InputError, LeftBehindError, TargetError

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from loadstone import _loadgen, units
-from loadstone.campaign.checks.surroundings import surroundings_mistakes
+from loadstone.campaign.check_surroundings import surroundings_mistakes
 from loadstone.campaign.drivers import Driver, Drivers
 from loadstone.campaign.planning.case import (
     Case,

@@ -1,1 +1,0 @@
-"""Checks of campaigns whose keys are each valid by themselves."""
