@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from loadstone.cli.commands.load.hosts import AnsweringHost, print_hosts
-from loadstone.cli.load_hosts import tell
+from loadstone.cli.messages import say
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.contact import Obstacle
 from loadstone.hosts.messages import Hello
@@ -40,7 +40,7 @@ def test_hosts_fit_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_what_starts_agents_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("mpirun: \x1b[2Jgone")
+    say("mpirun: \x1b[2Jgone")
     assert "\x1b" not in capsys.readouterr().err
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.cli import extras, plain
+from loadstone.cli import extras
+from loadstone.cli.messages import say
 from loadstone.documents.manifest import JoinedHost
 from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS
@@ -36,7 +37,7 @@ def joined(campaign: Campaign, plan: Plan) -> Iterator[Joined]:
 
     with (
         ending_in_order(),
-        HostSession(campaign.hosts, plan.run, tell, secrets=secrets_of(campaign)) as session,
+        HostSession(campaign.hosts, plan.run, say, secrets=secrets_of(campaign)) as session,
     ):
         names = ", ".join(session.names)
         print(f"client hosts joined: {names}", file=sys.stderr, flush=True)
@@ -69,8 +70,3 @@ def secrets_of(campaign: Campaign) -> set[str]:
 
     targets = campaign.targets.values()
     return variables_of((target.driver, target.settings) for target in targets)
-
-
-def tell(line: str) -> None:
-    """Print a line for the user while the hosts join."""
-    print(plain(line), file=sys.stderr, flush=True)

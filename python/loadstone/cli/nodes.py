@@ -1,12 +1,11 @@
 """Surveys and probes the machines that a campaign names, and prints progress."""
 
-import sys
 from collections.abc import Mapping
 
 from loadstone import units
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.node import Node
-from loadstone.cli import plain
+from loadstone.cli.messages import say
 from loadstone.documents.node import NodeDocument, PathProbe, StorageProbe
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
@@ -22,13 +21,13 @@ def describe(
 
     Print a warning for each failure. The output of programs goes into `outputs`.
     """
-    _say(f"describing {len(campaign.nodes)} nodes")
+    say(f"describing {len(campaign.nodes)} nodes")
     secrets.keep_from_programs(campaign.document())
     nodes = survey(campaign.nodes, Interrupt())
     failed = {name: node["failed"] for name, node in nodes.items() if "failed" in node}
     for name, why in failed.items():
         where = f" ({nodes[name]['host']})" if nodes[name]["host"] else ""
-        _say(f'warning: node "{name}"{where}: {why}')
+        say(f'warning: node "{name}"{where}: {why}')
     if with_probes:
         _probe(campaign, nodes, failed, outputs)
     return nodes
@@ -44,16 +43,16 @@ def _probe(
     if not seconds:
         return
     lasts = units.format_duration(round(seconds * 1e9))
-    _say(f"probing nodes: {lasts} of measurements, plus the time to write the files of mounts")
+    say(f"probing nodes: {lasts} of measurements, plus the time to write the files of mounts")
     interrupt = Interrupt()
-    asked = (campaign.nodes, failed, _say, interrupt, outputs)
+    asked = (campaign.nodes, failed, say, interrupt, outputs)
     for name, probes in node_probes.probe_storage(*asked).items():
         nodes[name]["probes"] = probes
         for probe in probes:
             where = f'node "{name}", {probe["kind"]} {probe["path"]}'
             _warn(where, probe)
             if "left_behind" in probe:
-                _say(f"warning: {where}: {probe['left_behind']}")
+                say(f"warning: {where}: {probe['left_behind']}")
     for name, paths in node_paths.probe_paths(*asked).items():
         nodes[name]["paths"] = paths
         for other, path in paths.items():
@@ -73,10 +72,6 @@ def expected_s(nodes: Mapping[str, Node]) -> float:
 
 def _warn(what: str, probe: StorageProbe | PathProbe) -> None:
     if "failed" in probe:
-        _say(f"warning: {what}: {probe['failed']}")
+        say(f"warning: {what}: {probe['failed']}")
         if "hint" in probe:
-            _say(f"hint: {probe['hint']}")
-
-
-def _say(text: str) -> None:
-    print(plain(text), file=sys.stderr)
+            say(f"hint: {probe['hint']}")

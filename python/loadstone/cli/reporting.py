@@ -21,7 +21,7 @@ from loadstone.results.files.output import check_outside_runs
 
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
-    from loadstone.results import Run
+    from loadstone.results.record import Run
 
 LAID_OUT = ("terminal", "markdown", "html", "csv")
 """Reports that accept another layout of tables."""

@@ -21,10 +21,9 @@ from loadstone.campaign.schema.target import http_url
 from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
 from loadstone.cli.messages import say, tell
-from loadstone.cli.object_lists import keep_lists, making_lists
 from loadstone.cli.reuse import note_deletes, reused_by
 from loadstone.cli.scripts import CampaignScripts, making_scripts
-from loadstone.cli.stores import store_sizes
+from loadstone.cli.stores import keep_lists, making_lists, store_sizes
 from loadstone.documents.ceiling import CeilingDocument
 from loadstone.documents.manifest import CampaignChange, Manifest, Resumption, RunOutcome
 from loadstone.documents.mix import LOCKS, operations_of

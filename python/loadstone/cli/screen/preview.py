@@ -1,4 +1,4 @@
-"""Prints the plan and its cost for `--dry-run`."""
+"""Prints the plan, its surroundings and its cost for `--dry-run`."""
 
 import datetime
 import json
@@ -17,13 +17,11 @@ from loadstone.campaign.schema.hosts import Hosts
 from loadstone.campaign.schema.node import Node
 from loadstone.cli import fail_if
 from loadstone.cli.messages import say
-from loadstone.cli.object_lists import making_lists, warn_of_cuts
 from loadstone.cli.reuse import reused_by
-from loadstone.cli.screen import preview_surroundings
 from loadstone.cli.screen.output import print_table
 from loadstone.cli.scripts import making_scripts
 from loadstone.cli.session import tell_of_locks
-from loadstone.cli.stores import store_sizes
+from loadstone.cli.stores import making_lists, store_sizes, warn_of_cuts
 from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executors import absent_secrets, check_documents
@@ -33,6 +31,15 @@ from loadstone.execution.payload_files import PayloadFiles
 
 if TYPE_CHECKING:
     from loadstone.analysis.judgements.thresholds import Threshold
+import shlex
+import shutil
+
+from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling
+from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.node import NodeProbe
+from loadstone.campaign.schema.target_probe import TargetProbes
+from loadstone.cli import consent
+from loadstone.cli.nodes import expected_s
 
 # A plan fits into 80 × 24, however many trials it has.
 WIDTH = 80
@@ -99,7 +106,7 @@ def print_preview(
         # The order of queries is printed with them.
         if not any(document.get("queries") for document in plan.documents()):
             _print_order(measured, varied, ORDERS_OF_CASES[order].format(seed=plan.seed))
-    preview_surroundings.print_surroundings(plan, nodes or {}, hosts)
+    print_surroundings(plan, nodes or {}, hosts)
     _print_cost(plan, rate, bandwidth)
     for absent in absent_secrets(plan):
         # A plan may be previewed on a host that will not run it.
@@ -356,3 +363,115 @@ def _search_end(document: TrialDocument) -> str:
     limit = units.format_duration(goal["latency_ns_max"])
     time_max = units.format_duration(goal["time_max_s"] * 1e9)
     return f"{quantile} ≤ {limit}; at most {units.counted(goal['trials_max'], 'trial')}, {time_max}"
+
+
+def print_surroundings(plan: Plan, nodes: Mapping[str, Node], hosts: Hosts | None) -> None:
+    """Print everything that runs beside or between the trials, if there is anything."""
+    if any(node.probes for node in nodes.values()):
+        _print_node_probes(nodes)
+    if plan.ceilings:
+        _print_ceilings(plan.ceilings)
+    if plan.hooks:
+        print("\nhooks, in this order at each point:")
+        print_table(("hook", "at", "only for", "within", "if it fails", "command"), _hooks(plan))
+    commands = [*consent.commands_of(plan), *consent.of_hosts(hosts)]
+    if commands:
+        print("\nrun by the campaign, which asks before the first time:")
+        print_table(("key", "command"), commands)
+    if plan.probes.prometheus or plan.probes.ceph:
+        print("\nwatched at the targets:")
+        print_table(("probe", "what", "when"), _probes(plan.probes))
+
+
+def _print_node_probes(nodes: Mapping[str, Node]) -> None:
+    print("\nprobes of nodes, before all trials:")
+    rows = [
+        (name, probe.kind, probe.path or probe.address or node.host or "", _probe_does(probe))
+        for name, node in nodes.items()
+        for probe in node.probes
+    ]
+    print_table(("node", "probe", "of", "does"), rows)
+    takes = units.format_duration(round(expected_s(nodes) * 1e9))
+    print(f"probes of nodes take {takes} or more, on top of the trials")
+
+
+def _probe_does(probe: NodeProbe) -> str:
+    match probe.kind:
+        case "network":
+            return "ping and iperf3 to each other node"
+        case "device":
+            return "fio reads it"
+        case "mount":
+            size = units.format_bytes(probe.jobs * probe.file_size)
+            return f"fio writes {size} into a directory of its own, and removes it"
+
+
+def _print_ceilings(ceilings: Sequence[PlannedCeiling]) -> None:
+    rows = []
+    for planned in ceilings:
+        document = planned.document
+        for step in document["steps"]:
+            takes = step["expected_ns"]
+            rows.append(
+                (
+                    planned.id,
+                    document["name"],
+                    ", ".join(document["targets"]),
+                    planned.before or "the end",
+                    step["name"],
+                    units.format_duration(takes) if takes else "",
+                    " & ".join(shlex.join(command) for command in step["commands"]),
+                )
+            )
+    print("\nceilings:")
+    head = ("ceiling", "name", "of", "before trial", "measures", "takes", "command")
+    print_table(head, rows)
+    total_ns = sum(planned.expected_ns for planned in ceilings)
+    print(f"ceilings take {units.format_duration(total_ns)} or more, on top of the trials")
+    programs = dict.fromkeys(name for planned in ceilings for name in planned.programs)
+    for name in programs:
+        if shutil.which(name) is None:
+            package = f": apt-get install {PACKAGES[name]}" if name in PACKAGES else ""
+            print(f'missing on this host: "{name}"{package}')
+
+
+def _hooks(plan: Plan) -> list[tuple[str, ...]]:
+    return [
+        (
+            hook.label,
+            hook.at if isinstance(hook.at, str) else f"{units.format_duration(hook.at)} into it",
+            _filter(hook),
+            units.format_duration(hook.timeout_ns),
+            hook.on_failure,
+            shlex.join(hook.run) if hook.run else f"shell: {hook.shell}",
+        )
+        for hook in plan.hooks
+    ]
+
+
+def _filter(hook: Hook) -> str:
+    names = ("targets", "workloads", "phases", "rounds", "blocks")
+    conditions = [
+        f"{name} {', '.join(map(str, values))}" for name in names if (values := getattr(hook, name))
+    ]
+    return "; ".join(conditions)
+
+
+def _probes(probes: TargetProbes) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [
+        (
+            probe.name,
+            f"{', '.join(probe.metrics)} of {', '.join(probe.urls)}",
+            f"every {units.format_duration(probe.every_ns)}",
+        )
+        for probe in probes.prometheus
+    ]
+    rows += [
+        (
+            "ceph",
+            f"cluster of {', '.join(probe.targets) or 'all targets'}",
+            "before and after each measured trial",
+        )
+        for probe in probes.ceph
+    ]
+    return rows

@@ -26,12 +26,12 @@ import typer
 
 from loadstone.cli import consent, extras, plain
 from loadstone.cli.flags import AllowCommands, Overrides, TerminalOrJson
-from loadstone.cli.load_hosts import ending_in_order, secrets_of, tell
-from loadstone.cli.object_lists import making_lists
+from loadstone.cli.load_hosts import ending_in_order, secrets_of
+from loadstone.cli.messages import say
 from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen.output import print_table
 from loadstone.cli.scripts import making_scripts
-from loadstone.cli.stores import store_sizes
+from loadstone.cli.stores import making_lists, store_sizes
 from loadstone.documents.manifest import HostCard
 from loadstone.errors import InputError
 
@@ -87,7 +87,7 @@ def command(
         commands = [*consent.of_profiles(plan.documents()), *consent.of_hosts(campaign.hosts)]
         consent.ask_for(commands, who="this campaign", is_allowed=allow_commands)
         session = stack.enter_context(
-            HostSession(campaign.hosts, run, tell, secrets=secrets_of(campaign))
+            HostSession(campaign.hosts, run, say, secrets=secrets_of(campaign))
         )
         clocks = session.carrier.read_clocks(session.names)
         hosts = [

@@ -32,7 +32,7 @@ from loadstone.cli.flags import FailIf, Overwrite
 from loadstone.errors import InputError
 
 if TYPE_CHECKING:
-    from loadstone.results import Run
+    from loadstone.results.record import Run
 
 # Other common names of reports.
 ALIASES = {"text": "terminal", "md": "markdown"}
