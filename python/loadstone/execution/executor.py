@@ -14,9 +14,9 @@ from loadstone.documents.python_types import Live
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
-from loadstone.execution.around_trial import AroundTrial
 from loadstone.execution.events import Event, HostNews, RequestRetried, TrialProgress
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.surroundings import AroundTrial
 from loadstone.probes import Collector
 from loadstone.results.intents import note_intent, note_unmade, note_volume
 from loadstone.results.record import STOPPED, STOPPED_ON_LOSS

@@ -1,17 +1,18 @@
-"""Runs ceilings, hooks, probes and servers around a run's trials."""
+"""Runs ceilings, hooks, probes and servers around a run's trials, and observes each target."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from loadstone import units
+from loadstone._loadgen import Table
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial, legs_of
 from loadstone.documents.summary import HostState, Summary
+from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LeftBehindError, LoadstoneError, TargetError
-from loadstone.execution.around_trial import AroundTrial
 from loadstone.execution.events import (
     CardFailed,
     CardMade,
@@ -26,11 +27,83 @@ from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.arms import ArmServers
 from loadstone.execution.programs.ceilings import Interrupted, run_ceiling
 from loadstone.execution.programs.cluster import Clusters
-from loadstone.execution.programs.hooks import HookRunner
+from loadstone.execution.programs.hooks import HookRunner, TimedHooks
 from loadstone.execution.programs.store_sizes import Stores
-from loadstone.probes.exporters import Exporters
+from loadstone.probes.exporters import Exporters, Readings
 from loadstone.results.ceiling_record import finished_ceilings
 from loadstone.results.writer import RunWriter
+
+
+class AroundTrial:
+    """The surroundings of one trial; nothing here delays the load."""
+
+    def __init__(
+        self,
+        document: TrialDocument,
+        timed: TimedHooks,
+        exporters: Exporters,
+        clusters: Clusters,
+        stores: Stores,
+        arms: ArmServers,
+        host_state: HostState | None,
+    ) -> None:
+        """`host_state` is the state of this host observed before the trial."""
+        self.host_state = host_state
+        self.target_state: dict[str, TargetState] = {}
+        self._document = document
+        self._timed = timed
+        self._exporters = exporters
+        self._clusters = clusters
+        self._stores = stores
+        self._arms = arms
+        self._readings = Readings()
+        self._absent: dict[str, str] = {}
+
+    @property
+    def problem(self) -> LoadstoneError | None:
+        """The failure of a hook that stops the run."""
+        return self._timed.problem
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """Reasons for missing observations of the target."""
+        return {**self._absent, **self._readings.gaps()}
+
+    def look_before(self) -> None:
+        """Record the state of the target, and discard readings from before the trial."""
+        self._look("before")
+        self._exporters.take()
+
+    def look_after(self) -> None:
+        """Record the state of the target after the trial."""
+        self._look("after")
+
+    def start(self, stop: Callable[[], None]) -> None:
+        """Start with the load; `stop` ends the load."""
+        self._timed.start(stop)
+
+    def note(self, elapsed_ns: int) -> None:
+        """Record how long the load has been running, in nanoseconds."""
+        self._timed.note(elapsed_ns)
+
+    def finish(self) -> None:
+        """Stop with the load."""
+        self._timed.finish()
+
+    def take(self) -> list[Table]:
+        """Return the target's readings since the last call."""
+        batches = self._exporters.take()
+        for batch in batches:
+            self._readings.count(batch)
+        return batches
+
+    def _look(self, when: str) -> None:
+        state = self._clusters.look(self._document, self._absent)
+        state |= self._stores.look(self._document, when, self._absent)
+        state |= self._arms.look(self._document)
+        if state:
+            self.target_state[when] = state
+
 
 Listen = Callable[[Event], None]
 
