@@ -27,7 +27,7 @@ from loadstone.errors import HostError
 from loadstone.execution import runner
 from loadstone.hosts import agent, executor
 from loadstone.hosts.connection.carrier import Carrier
-from loadstone.hosts.connection.joining import join
+from loadstone.hosts.connection.stream import join
 from loadstone.hosts.session import HostSession
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter

@@ -25,13 +25,13 @@ from loadstone.errors import HostError
 from loadstone.hosts import agent, messages
 from loadstone.hosts.connection.carrier import Authority, Carrier
 from loadstone.hosts.connection.invitation import Invitation, parse_invitation
-from loadstone.hosts.connection.joining import join
 from loadstone.hosts.connection.stream import (
     MESSAGE_BYTES_MAX,
     Identity,
     MessageStream,
     context_of_controller,
     context_of_host,
+    join,
     pack,
     unpack,
 )

@@ -15,12 +15,12 @@ from loadstone.hosts import agent, messages
 from loadstone.hosts.connection import carrier
 from loadstone.hosts.connection.carrier import Authority, Carrier
 from loadstone.hosts.connection.invitation import Invitation, read_invitation, write_invitation
-from loadstone.hosts.connection.joining import join
 from loadstone.hosts.connection.stream import (
     ITEMS_MAX,
     Identity,
     context_of_controller,
     context_of_host,
+    join,
     pack,
     unpack,
 )

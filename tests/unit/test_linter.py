@@ -24,7 +24,7 @@ from loadstone.analysis.accounts.account import (
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.standards import linter
 from loadstone.errors import InputError
-from loadstone.published.rules import judge, printed_units
+from loadstone.published.rules import consistency, judge
 
 
 @cache
@@ -499,9 +499,9 @@ def test_percentiles_are_checked_for_their_source_their_load_and_their_tail() ->
     ],
 )
 def test_printed_rates_mean_what_their_tool_means(text: str, tool: str, bytes_per_s: float) -> None:
-    assert printed_units.parse_rate_bytes(text, tool) == pytest.approx(bytes_per_s)
+    assert consistency.parse_rate_bytes(text, tool) == pytest.approx(bytes_per_s)
 
 
 def test_a_rate_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="950 MB/s"):
-        printed_units.parse_rate_bytes("fast")
+        consistency.parse_rate_bytes("fast")

@@ -26,11 +26,11 @@ from loadstone.results.layout import (
     RECORD_SUFFIX,
     TRIALS,
     altered,
+    located,
     read_json,
     read_manifest,
 )
 from loadstone.results.ledgers import audited_trials, ledger_name, owed_in
-from loadstone.results.named_files import located
 from loadstone.results.replays import write_replays
 
 NEEDED: Final = (

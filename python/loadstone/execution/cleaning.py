@@ -13,7 +13,7 @@ from loadstone.documents.summary import Summary
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.refusals import Raised, target_error
 from loadstone.results.intents import Intents, intended
-from loadstone.results.named_files import located
+from loadstone.results.layout import located
 from loadstone.results.store import read_begun, read_manifest
 
 # The setting that makes a clean-up delete versions, too.

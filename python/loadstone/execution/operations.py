@@ -10,7 +10,7 @@ from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executor import Output
 from loadstone.execution.refusals import Raised, target_error
-from loadstone.results.named_files import located
+from loadstone.results.layout import located
 
 
 class Operations:

@@ -34,13 +34,11 @@ from loadstone.execution.host.settling import Settling
 from loadstone.execution.refusals import Raised, as_target_error
 from loadstone.hosts import messages
 from loadstone.hosts.connection.invitation import Invitation
-from loadstone.hosts.connection.joining import join
-from loadstone.hosts.connection.stream import MessageStream
+from loadstone.hosts.connection.stream import MessageStream, join
 from loadstone.hosts.sent_files import SentFiles, agent_folder
 from loadstone.probes import Collector
 from loadstone.results import calibration
-from loadstone.results.layout import state_folder
-from loadstone.results.named_files import named_in
+from loadstone.results.layout import named_in, state_folder
 from loadstone.steady_clock import SteadyClock
 
 IN_USE = "another agent already makes load here"

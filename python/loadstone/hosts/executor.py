@@ -29,7 +29,7 @@ from loadstone.hosts.merging import LiveFigures, TrialHost, count, end_ns, merge
 from loadstone.hosts.relaunch import Relaunch
 from loadstone.hosts.sent_files import read_piece
 from loadstone.hosts.turns import Turns
-from loadstone.results.named_files import located, named_in
+from loadstone.results.layout import located, named_in
 from loadstone.results.record import PROBE_SCHEMA
 
 ALL_LOST = "all client hosts were lost"

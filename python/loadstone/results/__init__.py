@@ -3,7 +3,3 @@
 This package only handles files, and does not know how load is made or judged. `record` is the
 result of one trial, `store` reads a folder, `writer` writes one.
 """
-
-from loadstone.results.record import Record, Run
-
-__all__ = ["Record", "Run"]

@@ -1,10 +1,11 @@
-"""The layout of a run folder, and its manifest."""
+"""The layout of a run folder, its manifest, and the files that its trials name."""
 
+import copy
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from loadstone import _loadgen, regular_file
 from loadstone.campaign.schema.target import carries_credential
 from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import FileDigest
+from loadstone.documents.trial import LedgerDocument, NamedFileDocument, TrialDocument
 from loadstone.errors import ResultError
 from loadstone.results.documents import check_manifest
 from loadstone.results.files import durable
@@ -250,3 +252,28 @@ def _digest_of(manifest: Manifest) -> str:
     content = json.loads(json.dumps(_unsealed(manifest)))
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def named_in(document: TrialDocument) -> Sequence[NamedFileDocument | LedgerDocument]:
+    """Return the files that a trial names, with path and SHA-256 as in the document."""
+    if owed := document.get("owed"):
+        return owed["ledgers"]
+    script, dataset = document.get("script") or {}, document.get("dataset") or {}
+    files = (
+        script.get("subjects"), script.get("requests"), dataset.get("existing"),
+        dataset.get("payload"),
+    )  # fmt: skip
+    return [file for file in files if file]
+
+
+def located(document: TrialDocument, folder: Path) -> TrialDocument:
+    """Return a document with absolute paths of its files, for the load generator.
+
+    Documents give paths relative to the run folder; payload files lie outside of it.
+    """
+    if not named_in(document):
+        return document
+    located_here = copy.deepcopy(document)
+    for file in named_in(located_here):
+        file["path"] = str((folder / file["path"]).absolute())
+    return located_here

@@ -20,8 +20,7 @@ from loadstone.documents.trial import (
 from loadstone.results.documents import RecordDocument
 from loadstone.results.files import history_file
 from loadstone.results.files.ledger_file import LEDGERS, SUFFIX
-from loadstone.results.layout import digest_of
-from loadstone.results.named_files import located
+from loadstone.results.layout import digest_of, located
 
 PUTS = frozenset({"put", "multipart_put"})
 DELETES = frozenset({"delete", "bulk_delete"})

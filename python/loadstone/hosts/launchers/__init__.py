@@ -9,7 +9,7 @@ from loadstone.campaign.schema.hosts import Hosts
 from loadstone.hosts.connection.invitation import Invitation
 
 LAUNCHERS: Mapping[str, str] = {
-    "local": "loadstone.hosts.launchers.local:Local",
+    "local": "loadstone.hosts.launchers.processes:Local",
     "ssh": "loadstone.hosts.launchers.ssh:Ssh",
     "join": "loadstone.hosts.launchers.by_hand:ByHand",
     "mpirun": "loadstone.hosts.launchers.ranks:Mpirun",

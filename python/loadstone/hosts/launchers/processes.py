@@ -1,9 +1,10 @@
-"""Runs a local process for each agent, which gets its invitation through a pipe and exits with
-it.
+"""Runs a local process for each agent, which gets its invitation through a pipe and exits with it:
+the agent itself (launcher `local`), or a connection to it.
 """
 
 import contextlib
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -106,3 +107,19 @@ def _close(agent: subprocess.Popen[bytes], errors: IO[Any]) -> None:
 def _last_text(errors: IO[Any]) -> str:
     errors.seek(0)
     return str(errors.read().decode(errors="replace").strip()[-TEXT_BYTES:])
+
+
+class Local(Processes):
+    """Processes of this machine, each of which exits when its standard input is closed."""
+
+    absent_hint = "hosts.command is the command that starts loadstone"
+
+    def words(self, host: str) -> list[str]:
+        """Return the command that starts an agent here."""
+        words = (self.hosts.command or "").split()
+        return [*(words or [sys.executable, "-m", "loadstone"]), "agent", "--join", "-"]
+
+    def why(self, host: str, code: int, text: str) -> str:
+        """Return an agent's output, or how it exited."""
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return text.removeprefix("error: ") or f"its agent ended with {how}"
