@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from loadstone import __version__, _loadgen
 from loadstone.campaign.drivers import read_drivers
-from loadstone.card import journal, removing
+from loadstone.card import place, removing
 from loadstone.card.conclusion import (
     Conclusion,
     DeniedError,
@@ -143,9 +143,7 @@ def ask_target(
             apart, name=f"{PREFIX}{number}-locked", run=secrets.token_hex(16),
             target=_locking(target),
         )  # fmt: skip
-    note = journal.write_note(
-        target, list({place.name: place for place in places.values()}.values())
-    )
+    note = place.write_note(target, list({place.name: place for place in places.values()}.values()))
     left = ["all of it"]
     try:
         ground = asking.make(objects)
@@ -250,7 +248,7 @@ class _Asking:
 
     def free(self, target: TargetDocument, say_freed: Callable[[str], None]) -> None:
         """Remove the data that killed cards left on a target."""
-        for note, places in journal.notes_left(target):
+        for note, places in place.notes_left(target):
             is_all_removed = False
             try:
                 left = [line for place in places for line in self._free(place, say_freed)]

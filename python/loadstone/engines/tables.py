@@ -39,7 +39,7 @@ _FRACTION_AT_SCALE_1 = 0.0001
 
 def text_of(query: str, scale: float) -> str:
     """Return a query's text at a scale."""
-    file = resources.files("loadstone.engines.tpch").joinpath(f"{query.lower()}.sql")
+    file = resources.files("loadstone.engines").joinpath("tpch", f"{query.lower()}.sql")
     text = file.read_text(encoding="utf-8").strip().rstrip(";")
     return text.replace("0.0001000000", f"{_FRACTION_AT_SCALE_1 / scale:.12f}")
 

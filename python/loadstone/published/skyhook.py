@@ -6,7 +6,7 @@ from typing import Literal
 
 from loadstone.analysis.accounts.account import BYTE_RATE, Account, KnownCeiling, Measurement
 from loadstone.published import read
-from loadstone.published.rules import printed_units
+from loadstone.published.rules import consistency
 
 FILE = "skyhook"
 
@@ -109,7 +109,7 @@ def _measurement(rate: SkyhookRate) -> Measurement:
         operation="read",
         parameters={"threads": rate.threads, "OSDs": rate.osds},
         metric=BYTE_RATE,
-        value=printed_units.parse_rate_bytes(printed, rate.tool),
+        value=consistency.parse_rate_bytes(printed, rate.tool),
         text=rate.text,
         tool=rate.tool,
         place=rate.place,
@@ -118,12 +118,12 @@ def _measurement(rate: SkyhookRate) -> Measurement:
 
 def _known(ceiling: SkyhookCeiling) -> KnownCeiling:
     def bytes_per_s(text: str | None) -> float | None:
-        return printed_units.parse_rate_bytes(text, ceiling.tool) if text else None
+        return consistency.parse_rate_bytes(text, ceiling.tool) if text else None
 
     return KnownCeiling(
         resource=ceiling.resource,
         name=ceiling.name,
-        bytes_per_s=printed_units.parse_rate_bytes(ceiling.value, ceiling.tool),
+        bytes_per_s=consistency.parse_rate_bytes(ceiling.value, ceiling.tool),
         low=bytes_per_s(ceiling.low),
         high=bytes_per_s(ceiling.high),
         count=ceiling.count,

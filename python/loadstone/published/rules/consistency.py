@@ -1,7 +1,9 @@
-"""Finds numbers that contradict each other, and ambiguous units."""
+"""Finds numbers that contradict each other, and units that are ambiguous as tools print them."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 
 from loadstone.analysis.accounts.account import (
@@ -16,7 +18,7 @@ from loadstone.analysis.accounts.account import (
 from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.rules.rule import NumberRules
-from loadstone.published.rules import printed_units
+from loadstone.errors import InputError
 
 RULES = NumberRules()
 
@@ -193,7 +195,7 @@ def _exactness(cells: Sequence[tuple[Measurement, Measurement]], reading: tuple[
 def contradicting_statements(account: Account) -> Iterator[Finding]:
     """Find quantities that are stated twice with different values."""
     for (quantity, _), entries in _by_quantity(account).items():
-        values = [printed_units.in_common(entry.value, entry.unit)[0] for entry in entries]
+        values = [in_common(entry.value, entry.unit)[0] for entry in entries]
         if len(entries) < 2 or max(values) <= (1 + AGREE) * min(values):
             continue
         places = " and ".join(f"{entry.value:g} {entry.unit} ({entry.place})" for entry in entries)
@@ -217,14 +219,14 @@ def contradicting_statements(account: Account) -> Iterator[Finding]:
 def mixed_units(account: Account) -> Iterator[Finding]:
     """Find results and ceilings that look equal as printed, but use different megabytes."""
     for measurement in account.of(BYTE_RATE):
-        base = printed_units.MEGABYTE_OF_TOOL.get(measurement.tool)
+        base = MEGABYTE_OF_TOOL.get(measurement.tool)
         shown = _printed_megabytes(measurement.text)
         if base != 2**20 or shown is None:
             continue
         for ceiling in account.ceilings:
             other = ceiling.bytes_per_s / 1e6
             is_bits = "b/s" in ceiling.text or "bit" in ceiling.text
-            if not is_bits and printed_units.MEGABYTE_OF_TOOL.get(ceiling.tool) != 10**6:
+            if not is_bits and MEGABYTE_OF_TOOL.get(ceiling.tool) != 10**6:
                 continue
             if abs(shown / other - 1) <= LOOKS_ALIKE:
                 yield Finding(
@@ -316,6 +318,39 @@ def _by_quantity(account: Account) -> dict[tuple[str, str], list[Statement]]:
     groups: dict[tuple[str, str], list[Statement]] = {}
     for statement in account.statements:
         if not statement.per:
-            _, unit = printed_units.in_common(statement.value, statement.unit)
+            _, unit = in_common(statement.value, statement.unit)
             groups.setdefault((statement.quantity, unit), []).append(statement)
     return groups
+
+
+MEGABYTE_OF_TOOL = {"rados bench": 2**20, "elbencho": 2**20, "fio": 10**6, "iperf3": 10**6}
+"""Bytes of a tool's "MB": rados bench, for example, uses 2^20 and prints "MB/s"."""
+
+PREFIXES = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
+
+_RATE = re.compile(r"~?\s*([\d.]+)\s*([kKMGT]?)(i?)(B|b|bit|bits)(?:/s|ps|/sec|\s*per second)")
+
+
+def parse_rate_bytes(text: str, tool: str = "") -> float:
+    """Return a printed rate in bytes per second.
+
+    "Gb/s" and "Gbit/s" are decimal bits; "MiB/s" is 2^20; "MB/s" depends on the tool, and is 10^6
+    for an unknown one.
+    """
+    match = _RATE.fullmatch(text.strip())
+    if match is None:
+        raise InputError.of_value(text, 'a rate such as "950 MB/s", "907 MiB/s" or "7.61 Gb/s"')
+    number, prefix, binary, unit = match.groups()
+    power = PREFIXES[prefix]
+    if unit != "B":
+        return float(number) * 1000.0**power / 8
+    if binary or MEGABYTE_OF_TOOL.get(tool) == 2**20:
+        return float(number) * 1024.0**power
+    return float(number) * 1000.0**power
+
+
+def in_common(value: float, unit: str) -> tuple[float, str]:
+    """Return a number in a common unit: bytes per second for data rates, otherwise as stated."""
+    with suppress(InputError):
+        return parse_rate_bytes(f"{value:f} {unit}"), "B/s"
+    return value, unit

@@ -7,7 +7,7 @@ from itertools import pairwise
 from loadstone.analysis.accounts.account import Account, Statement
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.rules.rule import NumberRules
-from loadstone.published.rules.printed_units import in_common
+from loadstone.published.rules.consistency import in_common
 
 RULES = NumberRules()
 
