@@ -36,7 +36,7 @@ def test_the_page_names_the_limits_of_the_code() -> None:
         f"{size(source._BYTES_MAX)}, {source._NODES_MAX:,} values, {source._DEPTH_MAX} levels"
     )
     assert limits.pop("`manifest.json`, a record") == f"{size(layout.JSON_BYTES_MAX)} each"
-    lines = limits.pop("`intents.jsonl`, `hooks.jsonl`")
+    lines = limits.pop("`intents.jsonl`, `hooks.jsonl`, `faults.jsonl`")
     assert lines.partition(";")[0] == f"{size(line_log.LINES_BYTES_MAX)} each"
     assert limits.pop("a table, unpacked") == size(tables.TABLE_BYTES_MAX)
     rows_of_a_second = limits.pop("rows of a finished trial's table, in each second of each host")

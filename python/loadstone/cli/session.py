@@ -37,6 +37,7 @@ from loadstone.execution.host import limits as host_limits
 from loadstone.execution.host.memory_group import MemoryGroup, limited
 from loadstone.execution.payload_files import PayloadFiles
 from loadstone.execution.programs.ceilings import check_programs
+from loadstone.execution.programs.hooks import undo_faults_left
 from loadstone.results import calibration
 from loadstone.results.files import durable
 from loadstone.results.layout import MANIFEST, NodeOutputs, read_manifest
@@ -490,16 +491,12 @@ def _take_up(
     _changes(campaign, before, folder)
     scripts, lists = makers
     plan = make_plan(
-        campaign,
-        run=before["run"],
-        reused=reused_by(campaign, before["run"]),
-        starts=before.get("starts", 1),
-        scripts=scripts,
+        campaign, run=before["run"], reused=reused_by(campaign, before["run"]),
+        starts=before.get("starts", 1), scripts=scripts,
         # The sizes from before the run wrote to the stores, so that the resumed plan is the same.
         stores={name: StoreSize(**size) for name, size in before.get("stores", {}).items()},
-        lists=lists,
-        payload_files=PayloadFiles(campaign, before["plan"]),
-    )
+        lists=lists, payload_files=PayloadFiles(campaign, before["plan"]),
+    )  # fmt: skip
     consent.ask(plan, campaign.hosts, is_allowed=allow_commands)
     for log in damaged_logs(folder):
         say(
@@ -513,6 +510,8 @@ def _take_up(
         _refuse_others(folder, "trial", planned, plan.documents())
         _refuse_others(folder, "ceiling", ceilings, [ceiling.document for ceiling in plan.ceilings])
         check_programs(plan.ceilings, plan.hooks)
+        # Before anything reaches the target: a paused store would keep it waiting.
+        undo_faults_left(plan.hooks, writer, say)
         # A finished search is not repeated.
         searched = writer.manifest.get("searches", {}).keys()
         remaining = resume_plan(plan, writer.finished | searched)

@@ -16,6 +16,7 @@ from loadstone.documents.summary import Summary
 from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.ceiling_record import CeilingRecord
+from loadstone.results.fault_log import FaultEntry
 from loadstone.results.files import tables
 from loadstone.results.hook_log import HookEntry
 
@@ -140,6 +141,7 @@ class Run:
     ceilings: tuple[CeilingRecord, ...] = ()
     hooks: Sequence[HookEntry] = ()
     altered: tuple[str, ...] = ()
+    faults_left: tuple[FaultEntry, ...] = ()
     members: "tuple[Run, ...]" = ()
     client: str = ""
 

@@ -10,6 +10,7 @@ RUN/
 ├── operations/              single requests, if the campaign logs them
 ├── ceilings/CNNN.json       a measured ceiling, next to the outputs of its programs
 ├── intents.jsonl            buckets and directories, recorded before their creation
+├── faults.jsonl             faults, recorded before they begin and after they are undone
 └── hooks.jsonl              the campaign's own commands that were run, a line each
 """
 
@@ -23,9 +24,10 @@ from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
-from loadstone.results import hook_log, intents, layout
+from loadstone.results import fault_log, hook_log, intents, layout
 from loadstone.results.ceiling_record import read_ceilings
 from loadstone.results.documents import check_record
+from loadstone.results.fault_log import FAULTS, faults_left
 from loadstone.results.files import durable, tables
 from loadstone.results.hook_log import HOOKS, read_hooks
 from loadstone.results.intents import INTENTS
@@ -95,12 +97,16 @@ def read_run(path: str | Path) -> Run:
         ceilings=read_ceilings(folder),
         hooks=hooks,
         altered=tuple(altered),
+        # The run that writes the folder undoes its own.
+        faults_left=() if is_being_written else tuple(map(plain, faults_left(folder))),
     )
 
 
 def damaged_logs(folder: Path) -> list[str]:
     """Return the logs of a run with damaged lines."""
-    logs = {INTENTS: intents.is_damaged, HOOKS: hook_log.is_damaged}
+    logs = {
+        INTENTS: intents.is_damaged, HOOKS: hook_log.is_damaged, FAULTS: fault_log.is_damaged
+    }  # fmt: skip
     return [name for name, is_damaged in logs.items() if is_damaged(folder)]
 
 

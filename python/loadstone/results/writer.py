@@ -16,6 +16,7 @@ from loadstone.errors import ResultError
 from loadstone.results import layout
 from loadstone.results.ceiling_record import CEILINGS
 from loadstone.results.documents import RecordDocument
+from loadstone.results.fault_log import FAULTS
 from loadstone.results.files import durable, tables
 from loadstone.results.files.history_file import HistoryWriter
 from loadstone.results.files.ledger_file import LedgerWriter
@@ -213,6 +214,7 @@ class RunWriter:
         yield from (self.path / CEILINGS).glob("*")
         yield from (self.path / NODES).glob("*")
         yield from self.path.glob(HOOKS)
+        yield from self.path.glob(FAULTS)
         yield from self.path.glob(INTENTS)
 
     def discard_if_empty(self) -> bool:

@@ -7,11 +7,13 @@ from loadstone import units
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.campaign.schema.hook import Fault
 from loadstone.documents.outcomes import NO_FAILURES
+from loadstone.results.fault_log import describe_fault
 from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import Record, Run
 from loadstone.units import counted
 
 FAILED_OUTSIDE = "failed-outside-faults"
+FAULT_LEFT = "fault-left"
 _EXPECTED = NO_FAILURES | {"ok", "not_sent"}
 SECOND_NS = 1_000_000_000
 
@@ -55,6 +57,16 @@ def find_failed_outside(run: Run | None) -> Iterator[Finding]:
             ),
             cases=(f"trial {record.id}",),
         )  # fmt: skip
+
+
+def find_faults_left(run: Run | None) -> Iterator[Finding]:
+    """Report faults that a killed controller may have left in effect."""
+    for entry in run.faults_left if run is not None else ():
+        yield Finding(
+            rule=FAULT_LEFT,
+            statement=f"fault {describe_fault(entry)} began and was not undone",
+            cases=(f"trial {entry['trial']}",),
+        )
 
 
 def windows_of(hooks: Sequence[HookEntry], faults: Sequence[Fault]) -> Iterator[Window]:

@@ -13,7 +13,7 @@ from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
 from loadstone.analysis.instrument.own_ceiling import COUNTS_AS
 from loadstone.analysis.instrument.stalls import find_stalls
 from loadstone.analysis.judgements.contradictions import find_contradictions
-from loadstone.analysis.judgements.fault_windows import find_failed_outside
+from loadstone.analysis.judgements.fault_windows import find_failed_outside, find_faults_left
 from loadstone.analysis.judgements.finding import Evidence, Finding, by_severity
 from loadstone.analysis.judgements.host_findings import (
     find_lost_hosts,
@@ -59,6 +59,7 @@ def _findings(view: RunView) -> Iterator[Finding]:
     records = view.run.records if view.run is not None else ()
     yield from find_audited(view.audits)
     yield from find_survivals(records)
+    yield from find_faults_left(view.run)
     yield from find_failed_outside(view.run)
     yield from find_contradictions(view.contradictory)
     yield from find_stalls(view.measured.values())

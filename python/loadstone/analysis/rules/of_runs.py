@@ -47,6 +47,16 @@ RULES: tuple[Rule, ...] = (
         "uses the bucket.",
     ),
     _finding(
+        id="fault-left",
+        severity="problem",
+        effect="precision",
+        short="a fault may still be in effect",
+        says="faults that began and were not undone: the controller was killed, or undoing failed",
+        means="The target is still as the fault left it, for other users too.",
+        do="Continue the run, which first undoes it: loadstone run CAMPAIGN -o RUN --resume; "
+        "loadstone clean RUN says how to undo it by hand.",
+    ),
+    _finding(
         id="failed-outside-faults",
         severity="problem",
         effect="none",

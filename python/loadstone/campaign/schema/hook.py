@@ -153,6 +153,18 @@ esac
 kill -s "$1" -- "$pid"
 """
 """Sends a signal to the process whose id is in a file. kill would take -1 for every process."""
+PAUSE: Final = """\
+file=$2 signal=$1
+set -- $LOADSTONE_PROCESS
+start=$(sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 20)
+if [ -n "$2" ] && [ "$start" = "$2" ]; then exec kill -s "$signal" -- "$1"; fi
+echo "process $1 of $file has ended" >&2
+[ "$signal" = CONT ]
+"""
+"""Sends a signal to the process that was in a file when the fault began, unless it has ended.
+
+LOADSTONE_PROCESS is its PID and start time: a PID that has gone to another process gets no signal.
+"""
 FULL: Final = 'set -eu; file="$1/loadstone-disk-full-$LOADSTONE_RUN"'
 """A file name unique to the run: undoing a failed fault must not find another run's file."""
 FILL: Final = f"""\
@@ -166,6 +178,12 @@ test -s "$file"
 """
 """Fills a directory's file system."""
 EMPTY: Final = f'{FULL}; rm -- "$file"'
+
+
+class FaultHook(Hook):
+    """A command of a fault; `process_file` holds the PID of the process that it signals."""
+
+    process_file: str = ""
 
 
 class Partition(Section):
@@ -238,14 +256,16 @@ class Fault(SomeTrials):
     def hooks(self) -> tuple[Hook, ...]:
         """The commands that cause the fault and undo it."""
         where = {key: getattr(self, key) for key in SomeTrials.model_fields}
-        fault = Hook(
-            at=format_duration_exactly(self.at_ns), run=self._doing, name=self.label, **where
-        )
+        fault = FaultHook(
+            at=format_duration_exactly(self.at_ns), run=self._doing, name=self.label,
+            process_file=self.pause, **where,
+        )  # fmt: skip
         if self.lasts_ns is None:
             return (fault,)
-        undo = Hook(
+        undo = FaultHook(
             at=format_duration_exactly(self.at_ns + self.lasts_ns), run=self._undoing,
-            name=f"{self.label}-undone", undoes=self.label, ready=self.ready, **where,
+            name=f"{self.label}-undone", undoes=self.label, ready=self.ready,
+            process_file=self.pause, **where,
         )  # fmt: skip
         return fault, undo
 
@@ -254,7 +274,7 @@ class Fault(SomeTrials):
         if self.kill:
             return _shell(SIGNAL, "KILL", self.kill)
         if self.pause:
-            return _shell(SIGNAL, "STOP", self.pause)
+            return _shell(PAUSE, "STOP", self.pause)
         if self.disk_full:
             return _shell(FILL, self.disk_full)
         return self.run or self._link("down")
@@ -262,7 +282,7 @@ class Fault(SomeTrials):
     @property
     def _undoing(self) -> tuple[str, ...]:
         if self.pause:
-            return _shell(SIGNAL, "CONT", self.pause)
+            return _shell(PAUSE, "CONT", self.pause)
         if self.disk_full:
             return _shell(EMPTY, self.disk_full)
         return self._link("up") if self.partition else self.undo

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone import units
-from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.hook import FaultHook, Hook
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
 from loadstone.execution import secrets
@@ -20,7 +20,15 @@ from loadstone.execution.events import Event, HookEnded
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.answers import answer_of
 from loadstone.execution.programs.program import POLL_S, Ended, run_programs
+from loadstone.results.fault_log import (
+    FaultEntry,
+    append_fault,
+    describe_fault,
+    faults_left,
+    how_to_undo,
+)
 from loadstone.results.hook_log import HookEntry, append_hook
+from loadstone.results.writer import RunWriter
 
 Listen = Callable[[Event], None]
 
@@ -47,6 +55,7 @@ class HookRunner:
         self._listen = listen
         self._interrupt = interrupt
         self._lock = threading.Lock()
+        self._processes: dict[str, str] = {}
         self._secrets = secrets.values_in(campaign, os.environ) if hooks else []
 
     def run(self, point: str, document: TrialDocument | None = None) -> None:
@@ -69,6 +78,7 @@ class HookRunner:
         """Run one hook and log its result; raise if its failure stops the run."""
         # Hooks that repair the target after a run must also run after Ctrl-C.
         is_last = hook.undoes or hook.at in ("after_run", "after_trial", "after_phase")
+        self._note_fault(hook, document)
         (ended,) = run_programs(
             [hook.command],
             timeout_s=hook.timeout_ns / 1e9,
@@ -82,8 +92,62 @@ class HookRunner:
                 entry["ready_unix_ns"] = time.time_ns()
         finally:
             self.keep(entry)
+        if ended.is_good and hook.undoes and document is not None:
+            self._keep_fault(hook.undoes, hook, document, is_undone=True)
         if not ended.is_good and hook.on_failure == "stop" and not self._interrupt.is_asked:
             raise _failure(hook, entry)
+
+    def undo_left(self, documents: Mapping[str, TrialDocument], say: Callable[[str], None]) -> None:
+        """Undo the faults that an earlier session left in effect, and say so.
+
+        `documents` are the run's trials by id. Raises HookError if one could not be undone.
+        """
+        for entry in faults_left(self._folder):
+            say(f"fault {describe_fault(entry)} may still be in effect: it is undone now")
+            trial, words = documents.get(entry["trial"]), tuple(entry["undo"])
+            undoing = [
+                hook
+                for hook in self._hooks
+                if hook.undoes == entry["hook"] and hook.command == words
+            ]
+            try:
+                # A command that only the log names is not run: nobody has allowed it.
+                if trial is None or not undoing:
+                    raise HookError("the campaign has no such fault")
+                if isinstance(undoing[0], FaultHook):
+                    self._processes[undoing[0].process_file] = entry["process"]
+                self.run_one(undoing[0].model_copy(update={"on_failure": "stop"}), trial)
+            except LoadstoneError as error:
+                raise HookError(
+                    f"fault {describe_fault(entry)} was not undone: {error.message}",
+                    how_to_undo(entry, self._folder),
+                ) from error
+
+    def _note_fault(self, hook: Hook, document: TrialDocument | None) -> None:
+        """Record durably that a fault is about to begin, with the process that it signals."""
+        if document is None or hook.undoes:
+            return
+        file = _process_file(hook)
+        if file:
+            self._processes[file] = _process_in(file, hook.label)
+        for undo in self._hooks:
+            if undo.undoes == hook.label and _process_file(undo) == file:
+                self._keep_fault(hook.label, undo, document, is_undone=False)
+
+    def _keep_fault(
+        self, label: str, undo: Hook, document: TrialDocument, *, is_undone: bool
+    ) -> None:
+        entry: FaultEntry = {
+            "hook": label,
+            "run": document["run"],
+            "trial": document["id"],
+            "undo": list(undo.command),
+            "process": self._processes.get(_process_file(undo), ""),
+            "is_undone": is_undone,
+            "unix_ns": time.time_ns(),
+        }
+        with self._lock:
+            append_fault(self._folder, entry)
 
     def _wait_until_ready(self, hook: Hook) -> None:
         give_up = time.monotonic() + hook.timeout_ns / 1e9
@@ -113,6 +177,7 @@ class HookRunner:
         context = {
             "LOADSTONE_RUN_FOLDER": str(self._folder.resolve()),
             "LOADSTONE_HOOK": hook.label,
+            "LOADSTONE_PROCESS": self._processes.get(_process_file(hook), ""),
         }
         if document is not None:
             context |= {
@@ -207,6 +272,30 @@ class TimedHooks:
             return False
         left_s = (self._began_ns + elapsed_ns - time.monotonic_ns()) / 1e9
         return not self._ended.wait(max(0.0, left_s))
+
+
+def undo_faults_left(hooks: Sequence[Hook], writer: RunWriter, say: Callable[[str], None]) -> None:
+    """Undo what an earlier session of a run left in effect, before anything reaches the target."""
+    manifest = writer.manifest
+    campaign = manifest.get("campaign") or {}
+    runner = HookRunner(hooks, writer.path, lambda event: None, Interrupt(), campaign)
+    runner.undo_left({trial["id"]: trial for trial in manifest["plan"]}, say)
+
+
+def _process_file(hook: Hook) -> str:
+    return hook.process_file if isinstance(hook, FaultHook) else ""
+
+
+def _process_in(file: str, label: str) -> str:
+    """Return the PID in a file and the start time of its process."""
+    try:
+        pid = Path(file).read_text(encoding="utf-8", errors="replace").strip()
+        if not (pid.isascii() and pid.isdigit()) or pid.startswith("0"):
+            raise HookError(f'hook "{label}": {file} has to hold one PID, and holds: {pid[:80]}')
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise HookError(f'hook "{label}": {file}: {error.filename}: {error.strerror}') from error
+    return f"{pid} {fields.rpartition(')')[2].split()[19]}"
 
 
 def _failure(hook: Hook, entry: HookEntry) -> HookError:

@@ -71,9 +71,13 @@ def command(
     ] = False,
 ) -> int:
     from loadstone.execution.cleaning import unknown, what_is_left
+    from loadstone.results.fault_log import describe_fault, faults_left, how_to_undo
     from loadstone.results.writer import RunWriter
 
     with RunWriter.lock(run) as writer:
+        for fault in faults_left(run):
+            say(f"warning: fault {describe_fault(fault)} may still be in effect")
+            say(f"hint: loadstone run --resume undoes it; or {how_to_undo(fault, run)}")
         left = what_is_left(run)
         for driver in unknown(run):
             what = f'skipped: this loadstone has no driver "{driver}", and deletes nothing with it'
