@@ -86,3 +86,5 @@ def test_a_mix_is_weighed_and_ranges_count_what_they_read() -> None:
     assert cost.bytes_written == (1000 + 25) * 4096
     ranges = "phases: [{op: multi_range_get, range: 100, range_count: 4}]\nprepare: never\n"
     assert estimated(DATASET + ranges).bytes_read == 1000 * 400
+    parts = "phases: [{op: upload_part, part_size: 5MiB, requests: 100}]\nprepare: never\n"
+    assert estimated(DATASET.replace("4KiB", "1GiB") + parts).bytes_written == 100 * 5 * 2**20

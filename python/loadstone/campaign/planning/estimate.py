@@ -205,7 +205,10 @@ def _payload_bytes(document: TrialDocument, operation: str) -> float:
         return float(options["range_bytes"] or 0)
     if operation == "multi_range_get":
         return float((options["range_bytes"] or 0) * options["range_count"])
-    return _mean_bytes(dataset_of(document)["size"])
+    object_bytes = _mean_bytes(dataset_of(document)["size"])
+    if operation == "upload_part":
+        return min(object_bytes, float(options["part_bytes"] or object_bytes))
+    return object_bytes
 
 
 def _mean_bytes(size: Size) -> float:
