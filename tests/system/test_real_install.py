@@ -15,7 +15,8 @@ from loadstone.results.store import read_run
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.real
+# One process builds the wheel, and early: groups come before single tests.
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("wheel")]
 
 BASE_MIB, REPORT_MIB = 180, 350
 """The most that an installation may take: alone, and with pages and charts."""
