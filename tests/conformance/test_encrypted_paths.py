@@ -8,8 +8,8 @@ import pytest
 from cryptography.exceptions import InvalidTag
 
 from loadstone import _loadgen
-from loadstone.script.generators.users import Users, make
 from loadstone.script.table import Action
+from loadstone.script.users import Users, make
 from tests.conformance import test_scripts, trials
 from tests.conformance.envelopes import Keys, opened_path
 from tests.conformance.exemptions import needs

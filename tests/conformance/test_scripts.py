@@ -8,8 +8,8 @@ import pytest
 
 from loadstone import _loadgen
 from loadstone.script.compiled import Compiled, CompiledScript, check, compile_script
-from loadstone.script.generators.users import Users, make
 from loadstone.script.table import Action
+from loadstone.script.users import Users, make
 from tests.conformance import trials
 from tests.conformance.exemptions import needs
 from tests.conformance.targets import Place

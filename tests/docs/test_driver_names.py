@@ -52,7 +52,7 @@ MEANT_OTHERWISE = {
     "report/tables/query_results.py": {"file"},
     "results/documents.py": {"block"},
     "results/replays.py": {"file"},
-    "script/generators/users.py": {"file"},
+    "script/users.py": {"file"},
 }
 
 

@@ -8,9 +8,9 @@ from ruamel.yaml import YAML
 
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import validate
-from loadstone.script.generators.users import Users, make
 from loadstone.script.planned import ScriptMaker
 from loadstone.script.table import writing
+from loadstone.script.users import Users, make
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.test_campaign_existing import objects_of
 

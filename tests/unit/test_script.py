@@ -16,10 +16,9 @@ from pydantic import ValidationError
 from loadstone import cli
 from loadstone.campaign.schema.script import Users
 from loadstone.errors import InputError
-from loadstone.script import table
+from loadstone.script import table, users
 from loadstone.script.compiled import Checked, check, compile_script
 from loadstone.script.expansion import ABSENT, ANY, EXISTS
-from loadstone.script.generators import users
 from loadstone.script.mistakes import SHOWN_MAX, Mistakes, ScriptError, ScriptMistake
 from loadstone.script.summary import summarise
 from loadstone.script.table import read_actions

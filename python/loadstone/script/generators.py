@@ -10,7 +10,7 @@ from loadstone.campaign.reading.mistakes import KnownKeys, SourceFile, translate
 from loadstone.campaign.schema.script import Users
 from loadstone.documents.json_schema import schema_of
 from loadstone.errors import CampaignError, InputError
-from loadstone.script.generators import users
+from loadstone.script import users
 from loadstone.script.table import Action
 
 
