@@ -9,10 +9,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from loadstone._loadgen import StreamReader, Table
 from loadstone.campaign.schema.target_probe import PrometheusProbe
-from loadstone.documents.exporter import ExporterDocument
+
+if TYPE_CHECKING:
+    from loadstone.probes.scraper import ExporterDocument
 
 PREFIX = "prometheus:"
 """The prefix of these probes' names in tables."""

@@ -25,10 +25,10 @@ from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
+from typing_extensions import TypedDict
 
 from loadstone import _loadgen
 from loadstone._loadgen import StreamEncoder
-from loadstone.documents.exporter import ExporterDocument
 from loadstone.results.record import PROBE_SCHEMA
 
 Row = tuple[int, str, str, str, str, float]
@@ -38,6 +38,20 @@ REASON_MAX = 160
 MISSED_MAX = 1000
 PART_BYTES = 1 << 16
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+
+
+class ExporterDocument(TypedDict):
+    """Exporters' URLs, wanted metrics, and the interval; `bearer_token` is its value or file."""
+
+    name: str
+    urls: tuple[str, ...]
+    metrics: tuple[str, ...]
+    every_ns: int
+    timeout_ns: int
+    answer_max_bytes: int
+    series_max: int
+    bearer_token: dict[str, str] | None
+    ca_file: str | None
 
 
 class GapError(Exception):
