@@ -188,7 +188,7 @@ def _met(chance: random.Random) -> dict[str, Any]:
     rate = chance.randrange(20, 80)
     return {
         "summary": f"{rate} requests a second of an open load, which are served",
-        "expected": ("NOT_SATURATED",),
+        "expected": ("REQUESTED_RATE",),
         "load": {"rate": f"{rate}/s", "clients_max": 200},
         "threads": (),
         "judged": rate,

@@ -41,7 +41,7 @@ Loss = Literal["none", "quota", "stolen", "neighbour", "memory"]
 
 CLIENT_LIMITS = ("INSTRUMENT", "CLIENT_NIC", "SHARED_HOST")
 BEYOND = ("TARGET", "NETWORK_PATH", "BEYOND_CLIENT")
-LOAD_LIMITS = frozenset({"NOT_SATURATED", "LATENCY_BOUND"})
+LOAD_LIMITS = frozenset({"NOT_SATURATED", "REQUESTED_RATE", "LATENCY_BOUND"})
 STOOD_STILL = frozenset({"INVALID(STALLED)"})
 
 TARGET_WORKS = frozenset({"processors", "core", "disk", "software"})

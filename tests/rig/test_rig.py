@@ -12,6 +12,7 @@ from tests.rig.experiment import inject
 from tests.rig.families import FAMILIES, purpose_of, scenarios
 from tests.rig.machine import lacks
 from tests.rig.scenario import (
+    LOAD_LIMITS,
     Client,
     Outcome,
     Resource,
@@ -76,7 +77,7 @@ def scenario(**changes: object) -> Scenario:
 
 def test_the_truth_follows_from_what_is_full_first() -> None:
     assert truth_of(scenario(), 990.0).right == {"TARGET_CPU"}
-    assert truth_of(scenario(), 700.0).right == {"NOT_SATURATED", "LATENCY_BOUND"}
+    assert truth_of(scenario(), 700.0).right == LOAD_LIMITS
     assert truth_of(scenario(), 900.0).right >= {"TARGET_CPU", "NOT_SATURATED"}
     # As exactly as what was observed allows.
     assert truth_of(scenario(watched=Watched()), 990.0).right >= {"BEYOND_CLIENT"}
@@ -95,14 +96,11 @@ def test_the_truth_follows_from_what_is_full_first() -> None:
 
 def test_an_open_load_is_limited_by_what_it_asks_for_until_that_is_too_much() -> None:
     asked = {"kind": "open", "clients_max": 1000}
-    assert truth_of(scenario(**asked, judged=900.0), 900.0).right == {
-        "NOT_SATURATED",
-        "LATENCY_BOUND",
-    }
+    assert truth_of(scenario(**asked, judged=900.0), 900.0).right == LOAD_LIMITS
     assert truth_of(scenario(**asked, judged=1100.0), 1000.0).right == {"TARGET_CPU"}
     # Too few clients for the rate: more of them would bring more.
     few = scenario(kind="open", clients_max=2, judged=1100.0)
-    assert truth_of(few, 300.0).right == {"NOT_SATURATED", "LATENCY_BOUND"}
+    assert truth_of(few, 300.0).right == LOAD_LIMITS
 
 
 RATES = {
@@ -138,7 +136,7 @@ def test_a_target_slow_at_first_is_not_taken_for_one_that_is_full() -> None:
 def test_a_limited_load_without_warm_up_is_held_back() -> None:
     rates = {name: rate / 14 for name, rate in RATES.items()} | {"client thread": 400.0}
     paced = {"kind": "single", "judged": 445, "loads": (445,), "paced_per_s": 53.3}
-    assert limit_of(64, rates, **paced, seconds=30.0, warm_up_s=0.0) == "NOT_SATURATED"
+    assert limit_of(64, rates, **paced, seconds=30.0, warm_up_s=0.0) == "REQUESTED_RATE"
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_a_load_that_was_limited_to_a_rate_is_limited_by_that(
         (cell,) = json.loads(capfd.readouterr().out)["rounds"]
         limits[name] = cell["verdict"]["limit"], "IDLE" in cell["labels"]
     # Nobody looked at the client's processors, so that they are named in neither.
-    assert limits == {"limited": ("NOT_SATURATED", False), "not": ("UNDETERMINED", True)}
+    assert limits == {"limited": ("REQUESTED_RATE", False), "not": ("UNDETERMINED", True)}
 
 
 # rados bench

@@ -332,7 +332,7 @@ def test_time_outside_requests_alone_names_no_cause() -> None:
 
 def test_a_limit_of_the_rate_that_was_reached_is_the_limit() -> None:
     asked = {"offered": 1000.0, "is_offer_met": True}
-    assert limit(**asked, flags=CPU) == "NOT_SATURATED"
+    assert limit(**asked, flags=CPU) == "REQUESTED_RATE"
     assert decide(Observed(point=HERE, flags=CPU, **asked)).effect == "none"  # type: ignore[arg-type]
 
 
@@ -434,7 +434,7 @@ def test_a_target_that_refuses_much_is_named_before_a_client_that_asks_again() -
 
 
 def test_an_open_load_that_was_met_says_nothing_of_a_limit() -> None:
-    assert limit(offered=1000.0, is_offer_met=True) == "NOT_SATURATED"
+    assert limit(offered=1000.0, is_offer_met=True) == "REQUESTED_RATE"
     assert limit(offered=1100.0, is_offer_met=False) == "UNDETERMINED"
 
 

@@ -265,7 +265,7 @@ def _changes(observed: Observed) -> Iterator[Fact]:
 def _offer(observed: Observed) -> Iterator[Fact]:
     if observed.is_offer_met and observed.offered:
         yield _supports(
-            "NOT_SATURATED",
+            "REQUESTED_RATE",
             f"all of the {observed.offered:g}/s that were asked for were achieved",
             Evidence("rate achieved / offered", observed.point.rate / observed.offered),
             rank=Rank.MET,

@@ -95,7 +95,7 @@ ROWS: tuple[_Row, ...] = (
     ),
     _Row(
         resource=OTHER_LOADS,
-        limits=("NOT_SATURATED", "LATENCY_BOUND"),
+        limits=("NOT_SATURATED", "REQUESTED_RATE", "LATENCY_BOUND"),
         is_watched=lambda observed: observed.step is not None or observed.is_offer_met is not None,
         use=lambda observed: (observed.step.ratio if observed.step is not None else None, RISES),
     ),

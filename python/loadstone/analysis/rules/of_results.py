@@ -204,10 +204,17 @@ RULES: tuple[Rule, ...] = (
     ),
     _limit(
         id="NOT_SATURATED",
-        says="more load brings a higher rate, or the requested rate was achieved",
+        says="more load brings a higher rate",
         means="The target can do more.",
         do="Raise the number of threads or the rate.",
         short="not saturated",
+    ),
+    _limit(
+        id="REQUESTED_RATE",
+        says="the requested rate was achieved",
+        means="The target can do more.",
+        do="Request a higher rate to find its limit.",
+        short="requested rate",
     ),
     _limit(
         id="NETWORK_PATH",
