@@ -12,8 +12,8 @@ from scipy import optimize
 from loadstone import _loadgen
 from loadstone.analysis import analyse
 from loadstone.analysis.limits.searches import CapacitySearch, describe_answer, observe
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.execution.events import Event, TrialEnded
 from loadstone.execution.interrupt import Interrupt

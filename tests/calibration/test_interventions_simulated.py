@@ -9,8 +9,8 @@ import pytest
 
 from loadstone import _loadgen
 from loadstone.analysis import Findings, analyse
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError
 from loadstone.execution import runner
 from loadstone.report.tables.interventions import intervention_table

@@ -7,8 +7,8 @@ import pytest
 
 from loadstone import _loadgen
 from loadstone.analysis import Findings, analyse
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter

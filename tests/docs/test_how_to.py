@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from loadstone.campaign.parse import validate
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import validate
 from loadstone.script.planned import ScriptMaker
 from loadstone.script.table import writing
 from loadstone.script.users import Users, make

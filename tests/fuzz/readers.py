@@ -15,8 +15,8 @@ from pathlib import Path
 from loadstone import importers
 from loadstone.analysis import analyse
 from loadstone.analysis.accounts.account import Account
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.dataset import Existing
 from loadstone.documents.trial import TargetDocument
 from loadstone.errors import LoadstoneError

@@ -17,8 +17,8 @@ from loadstone import _loadgen
 from loadstone._loadgen import Table
 from loadstone.analysis import analyse
 from loadstone.analysis.judgements.result import Result
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
 from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.summary import Summary

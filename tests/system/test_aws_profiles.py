@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from loadstone import _loadgen
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.cli import consent
 
 SECRET = "canary-of-a-secret-key-8d1f0b6a"

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from loadstone import _loadgen, units
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import HostError
 from loadstone.execution import runner
 from loadstone.hosts import agent, executor

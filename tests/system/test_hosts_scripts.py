@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.hosts.session import HostSession
 from loadstone.results.record import Record

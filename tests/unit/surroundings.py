@@ -5,8 +5,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.resume import resume as resume_plan
 from loadstone.execution import runner
 from loadstone.execution.interrupt import Interrupt

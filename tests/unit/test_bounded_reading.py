@@ -11,8 +11,8 @@ import pyarrow.parquet
 import pytest
 
 from loadstone import _loadgen, importers, regular_file
+from loadstone.campaign.parse import parse_campaign, read_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign, read_campaign
 from loadstone.campaign.reading.source import parse_document, parse_value
 from loadstone.campaign.schema.dataset import PREFIX_FIELDS
 from loadstone.errors import CampaignError, InputError, ResultError

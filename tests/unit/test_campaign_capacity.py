@@ -2,8 +2,8 @@
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.search import Measure, Observation
 from loadstone.campaign.search_step import read_step, step_document
 from loadstone.cli.screen.preview import print_preview

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from loadstone.campaign.parse import fill_settings, parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import fill_settings, parse_campaign
 from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS
 

@@ -9,9 +9,9 @@ import pyarrow.parquet
 import pytest
 
 from loadstone.campaign.operations import OPERATIONS
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
-from loadstone.campaign.reading.quick import campaign_from_flags
+from loadstone.campaign.quick import campaign_from_flags
 from loadstone.campaign.schema.dataset import Existing
 from loadstone.documents.manifest import ObjectListDocument
 from loadstone.documents.trial import TargetDocument

@@ -7,8 +7,8 @@ from textwrap import dedent
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign, read_campaign
 from loadstone.campaign.reading.mistakes import UNKNOWN_KEY
-from loadstone.campaign.reading.parse import parse_campaign, read_campaign
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.errors import CampaignError, Mistake
 from tests.unit.campaign_drivers import DRIVERS, STORE

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from loadstone.campaign.parse import campaign_of
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import campaign_of
-from loadstone.campaign.reading.quick import campaign_from_flags
+from loadstone.campaign.quick import campaign_from_flags
 from loadstone.campaign.reading.source import Document
 from loadstone.errors import CampaignError, Mistake
 from loadstone.script.planned import ScriptMaker

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
-from loadstone.campaign.reading.quick import campaign_from_flags
+from loadstone.campaign.quick import campaign_from_flags
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import CampaignError
 

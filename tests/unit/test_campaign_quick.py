@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.quick import campaign_from_flags, parse_target
+from loadstone.campaign.quick import campaign_from_flags, parse_target
 from loadstone.errors import CampaignError, Mistake
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.campaign_mistakes import names

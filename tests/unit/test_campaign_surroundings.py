@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.ceiling_plan import steps_of_osds
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.fio_jobs import writes_of_job_file

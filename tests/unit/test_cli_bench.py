@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from loadstone import cli
+from loadstone.campaign import quick
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading import quick
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.cli import application, session
 

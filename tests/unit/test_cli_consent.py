@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.cli import consent
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError

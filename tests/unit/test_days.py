@@ -13,8 +13,8 @@ import pytest
 from loadstone.analysis import analyse
 from loadstone.analysis.statistics.mean import DAY_NS, days_of, interval_over_days
 from loadstone.analysis.statistics.ratios import mean_interval
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.execution.events import TrialStarted
 from loadstone.execution.interrupt import Interrupt

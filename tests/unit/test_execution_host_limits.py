@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import LoadstoneError
 from loadstone.execution.host import limits as host_limits
 from loadstone.execution.host.limits import Limits, demands_of, shortages

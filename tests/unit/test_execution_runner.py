@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import ResultError
 from loadstone.execution import interrupt as interrupt_module
 from loadstone.execution import runner

@@ -7,8 +7,8 @@ from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.measured.reading import read_measured
 from loadstone.analysis.numbers.order import not_monotonic, rate_per_machine
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError, InputError
 from loadstone.published import find_layout
 from loadstone.report import Options

@@ -13,9 +13,9 @@ import pytest
 
 from loadstone.analysis import analyse
 from loadstone.analysis.measured.fill import describe_fill
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.remains import remains
 from loadstone.campaign.resume import resume
 from loadstone.campaign.schema.dataset import FillLevel

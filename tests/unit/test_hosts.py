@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from loadstone.analysis.judgements import host_findings
 from loadstone.analysis.judgements.labels import TRIAL_LABELS
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.hosts import SshName
 from loadstone.documents.python_types import Live
 from loadstone.errors import CampaignError, TargetError

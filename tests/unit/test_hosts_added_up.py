@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from loadstone._loadgen import Histogram
 from loadstone.analysis import analyse
 from loadstone.analysis.cells.cell import Cell
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.documents.python_types import Live
 from loadstone.execution import runner
 from loadstone.execution.executors import EXECUTORS

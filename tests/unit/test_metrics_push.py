@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 
-from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.parse import parse_campaign
 from loadstone.cli import extras, session
 from loadstone.errors import InputError, LoadstoneError
 from loadstone.view.live_metrics import RunMetrics

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.campaign.parse import read_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import read_campaign
 from loadstone.errors import CampaignError, InputError
 from loadstone.execution.payload_files import BYTES_MIN, PayloadFiles
 from tests.unit.test_plan_conditions import STORE

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS, STORE
 from tests.unit.campaign_mistakes import findings

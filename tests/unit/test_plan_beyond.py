@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning import beyond
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.resume import resume
 from loadstone.campaign.search import Measure
 from loadstone.campaign.search_step import step_document

@@ -2,9 +2,9 @@
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.estimate import Estimate
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from tests.unit.campaign_drivers import DRIVERS
 
 SECOND = 1_000_000_000

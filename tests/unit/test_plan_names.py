@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.placement import Buckets
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.test_plan import DATASET, planned

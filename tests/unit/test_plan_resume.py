@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.resume import resume
 from loadstone.script.planned import ScriptMaker
 from tests.unit.campaign_drivers import DRIVERS, STORE

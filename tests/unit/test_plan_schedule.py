@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.resume import resume
 from loadstone.campaign.schema.campaign import Schedule, start_of, suites
 from tests.unit.campaign_drivers import DRIVERS, STORE

@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.results.store import RunWriter, read_run
 from tests.docs import report_schema

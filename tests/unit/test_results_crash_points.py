@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.cli import exit_code, session
 from loadstone.execution import runner

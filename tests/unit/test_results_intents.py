@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.results.intents import (
     INTENTS,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.reuse import Reused, StoredDataset
 from loadstone.campaign.reading.mistakes import KeyMistake
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.resume import left_as
 from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS

@@ -7,7 +7,7 @@ import pytest
 from loadstone import cli
 from loadstone.analysis import analyse
 from loadstone.analysis.judgements.thresholds import judge, parse_threshold
-from loadstone.campaign.reading.quick import campaign_from_flags
+from loadstone.campaign.quick import campaign_from_flags
 from loadstone.cli import exit_code, session
 from loadstone.cli.fail_if import read_thresholds
 from loadstone.errors import InputError

@@ -9,10 +9,10 @@ import pytest
 
 from loadstone.analysis import analyse
 from loadstone.campaign.forecast import Forecast
+from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.estimate import estimate
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.trial import PlannedTrial
-from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.resume import resume
 from loadstone.cli.screen.preview import print_preview
 from loadstone.errors import TargetError

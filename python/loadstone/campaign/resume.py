@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadstone.campaign.drivers import Driver
+from loadstone.campaign.parse import validate
 from loadstone.campaign.planning import beyond, lifecycle, trial
 from loadstone.campaign.planning.lifecycle import Need, State, dataset_of
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial, legs_of
-from loadstone.campaign.reading.parse import validate
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.documents.manifest import ValueChange
 from loadstone.documents.mix import writes_dataset

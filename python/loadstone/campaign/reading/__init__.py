@@ -1,1 +1,1 @@
-"""Reads a campaign from a file, flags and the environment, with the place of every mistake."""
+"""Reads the text of a campaign, with the place of every mistake."""

@@ -176,7 +176,7 @@ def _of_commands(
     stop: str | None,
     blocks: int,
 ) -> "Campaign":
-    from loadstone.campaign.reading.parse import campaign_of
+    from loadstone.campaign.parse import campaign_of
     from loadstone.campaign.reading.source import Document
     from loadstone.cli.application import app
     from loadstone.cli.commands.load import bench
@@ -210,7 +210,7 @@ def _of_commands(
 
 
 def _of_file(words: Sequence[str], blocks: int) -> "Campaign":
-    from loadstone.campaign.reading.parse import parse_campaign
+    from loadstone.campaign.parse import parse_campaign
     from loadstone.campaign.reading.source import read_text
 
     if len(words) > 1:

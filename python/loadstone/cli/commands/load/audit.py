@@ -51,7 +51,7 @@ from loadstone.cli.screen.output import print_table, print_words, write_files
 from loadstone.errors import InputError, LoadstoneError
 
 if TYPE_CHECKING:
-    from loadstone.campaign.reading.quick import Flags
+    from loadstone.campaign.quick import Flags
     from loadstone.documents.card import Bestiary
 
 BESTIARY, DURABILITY = "bestiary", "durability"
@@ -210,7 +210,7 @@ def _measure(
     """Write at load, cause each fault `times` times, and read back."""
     from loadstone import units
     from loadstone.analysis.audits import FAULT_NOUNS
-    from loadstone.campaign.reading.quick import campaign_from_flags
+    from loadstone.campaign.quick import campaign_from_flags
     from loadstone.cli import session
     from loadstone.cli.commands.load.ab import split_command, url_of
     from loadstone.cli.durability import DurabilityKeeper

@@ -282,7 +282,7 @@ def command(
 
 def campaign_of(flags: Mapping[str, Any]) -> "Campaign":
     """Return the campaign for the flags of this command, given by parameter name."""
-    from loadstone.campaign.reading.quick import Flags, campaign_from_flags
+    from loadstone.campaign.quick import Flags, campaign_from_flags
     from loadstone.cli.reuse import DatasetFlags, flags_of
 
     reuse = flags["reuse"]

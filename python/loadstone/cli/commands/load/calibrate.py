@@ -38,7 +38,7 @@ from loadstone.documents.manifest import HostConditions, HostFacts, Manifest
 from loadstone.errors import InputError
 
 if TYPE_CHECKING:
-    from loadstone.campaign.planning.calibration import Wish
+    from loadstone.campaign.calibration_plan import Wish
     from loadstone.campaign.planning.plan import Plan
     from loadstone.execution.runner import RunEnd
     from loadstone.results.calibration import Calibration, CalibrationPoint, Session
@@ -85,8 +85,8 @@ def command(
     ] = False,
     form: TerminalOrJson = "terminal",
 ) -> int:
+    from loadstone.campaign.calibration_plan import Wish
     from loadstone.campaign.drivers import calibrated_drivers
-    from loadstone.campaign.planning.calibration import Wish
     from loadstone.execution.host import facts as host
     from loadstone.results import calibration
 
@@ -113,8 +113,8 @@ def command(
 
 
 def _check(wish: "Wish") -> None:
+    from loadstone.campaign.calibration_plan import check_wish
     from loadstone.campaign.drivers import read_drivers
-    from loadstone.campaign.planning.calibration import check_wish
     from loadstone.results.calibration import calibrated_operations
 
     for operation in wish.operations:
@@ -206,13 +206,13 @@ def _measure(plan: "Plan", folder: Path) -> "RunEnd":
 @contextmanager
 def _targets(wish: "Wish", directory: Path) -> Iterator["Plan"]:
     """Yield the plan while its targets exist."""
-    from loadstone.campaign.drivers import facts_of
-    from loadstone.campaign.planning.calibration import (
+    from loadstone.campaign.calibration_plan import (
         address_settings,
         calibration_of,
         plan_calibration,
         served_documents,
     )
+    from loadstone.campaign.drivers import facts_of
     from loadstone.execution.programs.null_servers import null_servers
 
     # The server verifies no signature, but the driver needs a key to sign its requests.

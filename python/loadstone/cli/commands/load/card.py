@@ -105,7 +105,7 @@ def command(
 def target_of(text: str, settings: dict[str, Any], bucket: str | None) -> "TargetDocument":
     """Return the target that an argument names, completed from the environment."""
     from loadstone.campaign.planning.plan import make_plan
-    from loadstone.campaign.reading.quick import campaign_from_flags
+    from loadstone.campaign.quick import campaign_from_flags
 
     campaign = campaign_from_flags("put", text, settings=settings, prefix=bucket, count=1)
     return {**make_plan(campaign).trials[0].document["target"], "name": text}

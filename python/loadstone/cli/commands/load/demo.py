@@ -70,7 +70,7 @@ def command(
         ),
     ] = None,
 ) -> int:
-    from loadstone.campaign.reading.parse import parse_campaign
+    from loadstone.campaign.parse import parse_campaign
 
     folder = output or session.default_folder("demo")
     folder.parent.mkdir(parents=True, exist_ok=True)

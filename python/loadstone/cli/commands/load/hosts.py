@@ -60,8 +60,8 @@ def command(
 ) -> None:
     if action != "check":
         raise InputError.of_value(action, "check")
+    from loadstone.campaign.parse import read_campaign
     from loadstone.campaign.planning.plan import make_plan
-    from loadstone.campaign.reading.parse import read_campaign
     from loadstone.execution.payload_files import PayloadFiles
 
     campaign = read_campaign(campaign_file, list(overrides or ()))

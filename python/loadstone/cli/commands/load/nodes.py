@@ -61,7 +61,7 @@ def _nodes_of(path: Path, settings: list[str], *, with_probes: bool) -> dict[str
         if not recorded:
             raise InputError(f'run "{path}" describes no nodes', "its campaign names none")
         return recorded
-    from loadstone.campaign.reading.parse import read_campaign
+    from loadstone.campaign.parse import read_campaign
     from loadstone.cli.nodes import describe
 
     asked = read_campaign(path, settings)

@@ -73,7 +73,7 @@ def command(
     quiet: Quiet = False,
 ) -> int:
     from loadstone import units
-    from loadstone.campaign.reading.parse import parse_campaign
+    from loadstone.campaign.parse import parse_campaign
     from loadstone.campaign.reading.source import read_text
 
     thresholds = fail_if.read_thresholds(conditions)

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from loadstone import _loadgen, units
 from loadstone.campaign.drivers import DriverTable, read_drivers
 from loadstone.campaign.operations import OPERATIONS, READS, readers_of
+from loadstone.campaign.parse import campaign_of
 from loadstone.campaign.reading.override import SHORT_KEYS
-from loadstone.campaign.reading.parse import campaign_of
 from loadstone.campaign.reading.source import Document
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.errors import CampaignError, InputError, Mistake

@@ -15,10 +15,10 @@ from loadstone.campaign.drivers import (
     facts_of,
     read_drivers,
 )
+from loadstone.campaign.parse import campaign_of
 from loadstone.campaign.planning import lifecycle
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.trial import PlannedTrial
-from loadstone.campaign.reading.parse import campaign_of
 from loadstone.campaign.reading.source import Document
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError
