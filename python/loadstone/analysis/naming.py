@@ -1,5 +1,7 @@
 """Cases in words: the same ones in every report and every finding."""
 
+from typing import cast
+
 from loadstone import units
 from loadstone.campaign.parameters import (
     describe_parameter,
@@ -66,3 +68,9 @@ def metric_value(value: float, metric: str) -> str:
     return f"{units.format_number(value)}/s" if metric.endswith("_per_s") else (
         units.format_number(value)
     )  # fmt: skip
+
+
+def number_in(value: object) -> float | None:
+    """Return the value of a parameter that is a number; None of others."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return cast("float", value) if is_number else None

@@ -31,10 +31,8 @@ from loadstone.analysis.naming import (
     describe_parameter,
     describe_size,
     describe_value,
-    varied_parameters,
 )
 from loadstone.campaign.planning.lifecycle import AUDIT
-from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.trial import LoadDocument
 from loadstone.report.columns import Columns, least_width
 from loadstone.report.next_step import folders_of, next_step
@@ -55,6 +53,8 @@ from loadstone.report.result_words import (
     spread_head,
 )
 from loadstone.report.tables.contention import contention_words
+from loadstone.report.tables.layout import word
+from loadstone.report.tables.results import parameter_field, screen_fields, varied_names
 from loadstone.results.record import Run
 
 if TYPE_CHECKING:
@@ -194,10 +194,7 @@ def _body(answer: Answer, lines: int, width: int) -> Iterable[RichTable | Text]:
         yield from _curves(answer.curves, lines, width)
         return
     rows = answer.results[: max(1, lines - 3)]
-    # The targets say which system it is.
-    varied = varied_parameters(result.parameters for result in answer.results)
-    names = [name for name in varied if name != SYSTEM]
-    yield _rows(rows, names, width)
+    yield _rows(rows, varied_names(answer.results), width)
     if len(rows) < len(answer.results):
         yield Text(f"and {len(answer.results) - len(rows)} more results: --full", style="dim")
     yield from _notes(rows)
@@ -219,42 +216,34 @@ def _rows(
     results: Sequence[Result], names: Sequence[str], width: int, points: Sequence[str] = ()
 ) -> RichTable:
     is_large = _is_large(results)
+    target, operation, *parameters, rate, spread, data, p50, p99, _, failed, _ = screen_fields(
+        results, names
+    )
     has_targets = len({result.target for result in results}) > 1
     operations = {operation_words(result) for result in results}
     has_operations = operations != {ACTION} and (has_targets or len(operations) > 1)
-    heads = [*(["Target"] if has_targets else []), *(["Operation"] if has_operations else [])]
-    parameters = [_head(name) for name in names]
-    rate = "Actions" if operations == {ACTION} else "Rate"
-    is_repeated = any(result.rate.is_spread for result in results)
-    spread = [spread_head(result.rate for result in results)] * is_repeated
-    point = ["Point"] if points else []
-    times = ("p50", "p99")
-    columns = Columns(
-        [*heads, *parameters, *point, rate, *spread, *times, "Failed", "Limited by"], len(heads)
-    )
+    lead = [*[target] * has_targets, *[operation] * has_operations]
+    head = "Actions" if operations == {ACTION} else "Rate"
+    ends = [spread] * any(result.rate.is_spread for result in results)
+    others = [p50, p99, failed, word("Limited by", limit_words)]
+    heads = [field.head for field in (*lead, *parameters)] + ["Point"] * bool(points)
+    heads += [head, *(field.head for field in (*ends, *others))]
+    columns = Columns(heads, len(lead))
     for place, result in enumerate(results):
-        words = {"Target": result.target, "Operation": operation_words(result)}
-        row = [_cut(words[head]) for head in heads]
-        row += [describe_value(name, result.parameters.get(name)) for name in names]
+        row = [_cut(field.cell(result)) for field in lead]
+        row += [field.cell(result) for field in parameters]
         row += [points[place]] if points else []
         # A delete moves no data, however large the objects are.
         is_data = is_large and bool(result.bytes)
-        row += [data_words(result) if is_data else rate_words(result)]
-        if is_repeated:
-            row.append(data_ends_words(result) if is_data else ends_words(result.rate))
-        row += [quantile_words(result.headline, name) for name in times]
-        columns.rows.append([*row, failed_words(result), limit_words(result)])
+        row += [(data if is_data else rate).cell(result)]
+        row += [data_ends_words(result) if is_data else field.cell(result) for field in ends]
+        columns.rows.append([*row, *(field.cell(result) for field in others)])
         columns.dim |= {place} if result.is_void else set()
     return columns.draw(width)
 
 
 def _cut(word: str) -> str:
     return word if len(word) <= NAME_MAX else f"{word[: NAME_MAX - 1]}…"
-
-
-def _head(name: str) -> str:
-    # The rate that was asked for stands beside the one that came of it.
-    return "Offered" if name == "rate" else name.replace("_", " ").capitalize()
 
 
 def _curves(curves: Sequence[Curve], lines: int, width: int) -> Iterable[RichTable | Text]:
@@ -332,7 +321,7 @@ def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
     heads += [_row_name(matrix.across, column) for column in matrix.columns]
     if least_width([[f"{head} " for head in heads], *rows]) > width:
         # A column that is cut off would show wrong numbers.
-        yield Text(f"{heads[0]}, by {_head(matrix.across).lower()}", style="dim")
+        yield Text(f"{heads[0]}, by {parameter_field(matrix.across).head.lower()}", style="dim")
         heads = ["", *(describe_value(matrix.across, column) for column in matrix.columns)]
     for at in _fitting_columns([heads, *rows], width):
         # The best has a mark behind its number, the others a blank.

@@ -1,7 +1,8 @@
 """A result in words, as all reports print it."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from loadstone import units
 from loadstone.analysis.accounts.account import ACTION_RATE, RATE, SECONDS, is_lower_better
@@ -27,18 +28,61 @@ LIMIT_NOTE = (
 )
 
 
+class Measured(NamedTuple):
+    """A number of a result, None if it is not known, and the mark before it."""
+
+    value: float | None
+    mark: str = ""
+
+    def words(self, words: Callable[[float], str]) -> str:
+        """Return the number as `words` print it, with its mark: "≥ 8,050/s"."""
+        return NOT_KNOWN if self.value is None else f"{self.mark}{words(self.value)}"
+
+
+def rate_of(result: Result) -> Measured:
+    return Measured(result.requests_per_s if result.good else None, MARKS[result.standing])
+
+
+def data_of(result: Result) -> Measured:
+    """Return the payload per second."""
+    return Measured(result.bytes_per_s if result.bytes else None, MARKS[result.standing])
+
+
+def failed_of(result: Result) -> Measured:
+    """Return the share of failed requests; unknown if another tool does not state it."""
+    if result.failed_if_stated is None:
+        return Measured(None)
+    return Measured(result.failed / result.requests if result.failed else 0.0)
+
+
+def time_of(latency: Latency | None, name: str) -> Measured:
+    """Return a quantile, as a bound where only that is known, or "max" or "mean"."""
+    if latency is None:
+        return Measured(None)
+    if name in latency.at_least:
+        return Measured(latency.at_least[name], "≥ ")
+    times = {**latency.quantiles, "max": latency.max_ns, "mean": latency.mean_ns}
+    return Measured(times[name])
+
+
 def rate_words(result: Result) -> str:
-    """Return a rate with its mark: "≥ 8,050/s"."""
-    if not result.good:
-        return NOT_KNOWN
-    return f"{MARKS[result.standing]}{units.format_rate(result.requests_per_s)}"
+    return rate_of(result).words(units.format_rate)
 
 
 def data_words(result: Result) -> str:
-    """Return the data that a rate moves, with its mark."""
-    if not result.bytes:
-        return NOT_KNOWN
-    return f"{MARKS[result.standing]}{units.format_byte_rate(result.bytes_per_s)}"
+    return data_of(result).words(units.format_byte_rate)
+
+
+def quantile_words(latency: Latency | None, name: str) -> str:
+    return time_of(latency, name).words(units.format_duration)
+
+
+def failed_words(result: Result) -> str:
+    return failed_of(result).words(share_words)
+
+
+def share_words(share: float) -> str:
+    return f"{units.format_number(100 * share, 2)} %" if share else "0"
 
 
 def ends_words(mean: Mean | None, scale: float = 1) -> str:
@@ -107,31 +151,10 @@ def standing_notes(results: Sequence[Result]) -> Iterable[str]:
             yield f"{words} ({', '.join(reasons)}): {names}."
 
 
-def failed_words(result: Result) -> str:
-    """Return the share of failed requests; unknown if another tool does not state it."""
-    if result.failed_if_stated is None:
-        return NOT_KNOWN
-    return (
-        f"{units.format_number(100 * result.failed / result.requests, 2)} %"
-        if result.failed
-        else "0"
-    )
-
-
 def limit_words(result: Result, *, graded: bool = False) -> str:
     """Return the limit of a result: "client CPU", with its grade "client CPU B"."""
     grade = result.verdict.grade if graded and result.verdict is not None else None
     return f"{result.limit_words} {grade}" if grade else result.limit_words or NOT_KNOWN
-
-
-def quantile_words(latency: Latency | None, name: str) -> str:
-    """Return a quantile with its unit, as a bound where only that is known."""
-    if latency is None:
-        return NOT_KNOWN
-    if name in latency.at_least:
-        return f"≥ {units.format_duration(latency.at_least[name])}"
-    value = latency.quantiles[name]
-    return NOT_KNOWN if value is None else units.format_duration(value)
 
 
 def operation_words(result: Result) -> str:

@@ -59,6 +59,11 @@ class Mean:
         """The meaning of its ends, in words."""
         return "95 % interval" if self.is_interval else "least and most"
 
+    @property
+    def relative_width(self) -> float | None:
+        """The width of the spread as a share of the mean; None if there is none."""
+        return (self.high - self.low) / self.value if self.is_spread else None
+
 
 def mean_of(values: Sequence[float], starts_ns: Sequence[int | None] = ()) -> Mean:
     """Return the mean of trials, given when each began, if known."""

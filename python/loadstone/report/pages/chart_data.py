@@ -22,7 +22,7 @@ from loadstone.analysis.limits.exporter_series import ExporterMetric, ExporterSe
 from loadstone.analysis.limits.measured_ceilings import ceilings_of
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.analysis.limits.target_state import ending, is_good
-from loadstone.analysis.naming import describe_parameters, describe_size
+from loadstone.analysis.naming import describe_parameters, describe_size, number_in
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.summary import AuditCall, AuditFinding
@@ -78,16 +78,12 @@ def load_axis(cases: Sequence[Mapping[str, object]]) -> str | None:
     """
     names = dict.fromkeys([*SWEPT_FIRST, *(name for case in cases for name in case)])
     for name in names:
-        values = {case[name] for case in cases if _is_number(case.get(name))}
+        values = {number_in(case.get(name)) for case in cases} - {None}
         if name not in ("size", SYSTEM) and len(values) >= (
             2 if name in LOADS else SWEPT_VALUES_MIN
         ):
             return name
     return None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def ceiling_row(ceiling: KnownCeiling) -> dict[str, Any]:

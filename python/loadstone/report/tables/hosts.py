@@ -7,19 +7,19 @@ from loadstone.analysis import Findings
 from loadstone.analysis.cells.agents import AgentCell
 from loadstone.analysis.judgements.result import Result
 from loadstone.documents.summary import LoadHost
-from loadstone.report.result_words import MARKS, NOT_KNOWN, notes_below
+from loadstone.report.result_words import MARKS, Measured, notes_below
 from loadstone.report.tables.layout import (
     Field,
     Table,
-    case_fields,
-    headline_fields,
     known,
+    measured,
     number,
     numbers,
     tabulated,
     texts,
     word,
 )
+from loadstone.report.tables.results import case_fields, headline_fields
 
 RowOfAgent = tuple[Result, AgentCell]
 
@@ -34,21 +34,23 @@ def agents_table(findings: Findings) -> Table | None:
     fields: list[Field[RowOfAgent]] = [
         *(field.of(lambda row: row[0]) for field in of_case),
         word("Host or profile", lambda row: row[1].agent),
-        number("Requests", lambda row: _rate(row, row[1].requests_per_s), "per s"),
+        measured("Requests", lambda row: _rate(row, row[1].requests_per_s), unit="per s"),
         number("Share", known(_share, 0.01), "%"),
     ]
     if any(agent.bytes for _, agent in rows):
-        fields.append(number("Data", lambda row: _rate(row, row[1].bytes_per_s / 2**20), "MiB/s"))
+        fields.append(
+            measured("Data", lambda row: _rate(row, row[1].bytes_per_s), unit="MiB/s", scale=2**20)
+        )
     fields += headline_fields([agent.headline for _, agent in rows], lambda row: row[1].headline)
-    fields.append(number("Failed", _failed, "%"))
+    fields.append(number("Failed", known(_failed, 0.01), "%"))
     return tabulated(
         "Each client host or profile", rows, fields, caption=caption, notes=notes_below(results)
     )
 
 
-def _rate(row: RowOfAgent, rate: float) -> str:
+def _rate(row: RowOfAgent, per_s: float) -> Measured:
     result, agent = row
-    return f"{MARKS[result.standing]}{units.format_number(rate)}" if agent.good else NOT_KNOWN
+    return Measured(per_s if agent.good else None, MARKS[result.standing])
 
 
 def _share(row: RowOfAgent) -> float | None:
@@ -56,9 +58,9 @@ def _share(row: RowOfAgent) -> float | None:
     return agent.good / result.good if result.good else None
 
 
-def _failed(row: RowOfAgent) -> str:
+def _failed(row: RowOfAgent) -> float:
     _, agent = row
-    return units.format_number(100 * agent.failed / agent.requests) if agent.failed else "0"
+    return agent.failed / agent.requests if agent.failed else 0.0
 
 
 def hosts_table(findings: Findings) -> Table | None:

@@ -9,8 +9,11 @@ from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target
 from loadstone.report.tables.contention import contention_table
 from loadstone.report.tables.hosts import agents_table, hosts_table
 from loadstone.report.tables.interventions import intervention_table, verdict_table
-from loadstone.report.tables.layout import (
-    Table,
+from loadstone.report.tables.layout import Table
+from loadstone.report.tables.observations import observation_tables
+from loadstone.report.tables.query_results import query_tables
+from loadstone.report.tables.replays import replays_table
+from loadstone.report.tables.results import (
     client_table,
     errors_table,
     iterations_table,
@@ -19,9 +22,6 @@ from loadstone.report.tables.layout import (
     rounds_table,
     trials_table,
 )
-from loadstone.report.tables.observations import observation_tables
-from loadstone.report.tables.query_results import query_tables
-from loadstone.report.tables.replays import replays_table
 from loadstone.report.tables.script_actions import actions_table, groups_table
 from loadstone.results.record import Run
 

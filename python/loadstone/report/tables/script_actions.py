@@ -10,11 +10,11 @@ from loadstone.report.result_words import (
     NOT_KNOWN,
     ends_words,
     notes_below,
-    quantile_words,
     rate_words,
     spread_head,
 )
 from loadstone.report.tables.layout import Field, Table, known, number, tabulated, word
+from loadstone.report.tables.results import time_fields
 
 RATE_NOTE = (
     "Rate: actions that all clients completed, by the wall time of their turn: making users, all"
@@ -67,10 +67,7 @@ def _table(actions: Sequence[ActionCell], title: str, *, is_grouped: bool) -> Ta
         fields.append(number(head, lambda a: ends_words(a.completed), is_optional=True))
     # A grouped table has no room for both rates.
     fields += [] if is_grouped else [number("Busy", lambda action: _rate(action.busy_per_s))]
-    fields += [
-        number("p50", lambda action: quantile_words(action.cell.headline, "p50")),
-        number("p99", lambda action: quantile_words(action.cell.headline, "p99")),
-    ]
+    fields += time_fields(("p50", "p99"), lambda action: action.cell.headline)
     has_crypto = any(action.crypto_share for action in actions)
     if has_crypto:
         fields.append(number("Crypto", lambda action: _share(action.crypto_share)))
