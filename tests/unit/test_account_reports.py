@@ -139,7 +139,7 @@ def test_what_no_account_has_is_refused_with_what_it_has(tmp_path: Path) -> None
     with pytest.raises(InputError, match='"hlog"') as caught:
         print_accounts(["published:cern"], "hlog", None)
     assert "markdown" in str(caught.value.hint)
-    with pytest.raises(InputError, match="page"):
+    with pytest.raises(InputError, match="at once"):
         print_accounts(["published:cern", "published:skyhook"], "html", None)
 
 

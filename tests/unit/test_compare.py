@@ -484,7 +484,7 @@ def test_a_run_is_held_against_the_cases_of_a_published_report_that_are_named(
     assert main(["compare", run, "published:cern", *options, "--only", "threads=7"]) == 1
     message = capfd.readouterr().err
     assert 'threads "7"' in message
-    assert "threads is" in message
+    assert "values of" in message
     assert main(["compare", run, "published:cern", *options, "--only", "thread=8"]) == 1
     assert "workload, " in capfd.readouterr().err
 

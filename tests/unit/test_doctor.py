@@ -62,7 +62,7 @@ def test_a_probe_that_this_host_lacks_is_missing(
 
 
 def test_a_folder_that_is_not_there_yet_has_its_parents_room(tmp_path: Path) -> None:
-    assert check_named("room for runs", tmp_path / "a/b/runs").value
+    assert check_named("free space for runs", tmp_path / "a/b/runs").value
 
 
 def test_json_has_every_check(capsys: pytest.CaptureFixture[str]) -> None:

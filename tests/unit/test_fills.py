@@ -198,8 +198,8 @@ def test_a_pool_is_as_large_as_ceph_says(monkeypatch: pytest.MonkeyPatch) -> Non
         (b"[1]", 0, "ceph df", ValueError),
         (b"\xff", 0, "ceph df", UnicodeDecodeError),
         (b'{"pools": [{"name": "p", "stats": {"stored": "x"}}]}', 0, "stored", ValueError),
-        (b'{"pools": [{"name": "p", "stats": {"stored": 1}}]}', 0, "room", type(None)),
-        (b'{"pools": [{"name": "p"}]}', 0, "room", type(None)),
+        (b'{"pools": [{"name": "p", "stats": {"stored": 1}}]}', 0, "free bytes", type(None)),
+        (b'{"pools": [{"name": "p"}]}', 0, "free bytes", type(None)),
     ],
 )
 def test_what_ceph_does_not_say_is_an_error_with_a_way_out(

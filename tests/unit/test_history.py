@@ -150,7 +150,7 @@ def test_a_nightly_job_fails_from_the_change_on_and_for_as_long_as_it_asks(
     output = capsys.readouterr().out
     assert "night-08" in output
     heading, _ = [line for line in output.splitlines() if metric_words(RATE) in line]
-    assert "more" in heading
+    assert "higher" in heading
     assert "less" not in heading
     assert RATE not in output
     last = output.splitlines()[-1]

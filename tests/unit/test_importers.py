@@ -350,7 +350,7 @@ def without_line(number: int) -> Change:
         ("nectar", nectar("put"), swap("bench3/bench-7,", ""), ["line 2", "has 4 fields"]),
         ("nectar", ("bench-put.csvot.csv",), swap("0", "0"), ["-csvot file"]),
         ("nectar", ("elbencho.csv",), swap("ISO", "ISO"), ["nectar"]),
-        ("fio", ("fio-read-4m.json",), cut(0.5), ["line ", "no JSON", "cut off"]),
+        ("fio", ("fio-read-4m.json",), cut(0.5), ["line ", "not valid JSON", "cut off"]),
         ("fio", ("iperf3-1stream.json",), swap("start", "start"), ['has no "fio version"']),
         (
             "fio",
@@ -360,7 +360,7 @@ def without_line(number: int) -> Change:
         ),
         ("fio", ("fio-read-4m.json",), swap('"36438016" : 182', '"36438016" : 12'), ["latencies"]),
         ("fio", ("fio-read-4m.json",), swap('"error" : 0', '"error" : 5'), ["ended with error 5"]),
-        ("iperf3", ("iperf3-1stream.json",), cut(0.7), ["no JSON"]),
+        ("iperf3", ("iperf3-1stream.json",), cut(0.7), ["not valid JSON"]),
         ("iperf3", ("fio-read-4m.json",), swap("fio", "fio"), ['has no "intervals"']),
         (
             "iperf3",
@@ -436,7 +436,7 @@ def rewritten(tmp_path: Path, change: Change) -> Path:
         (swap("\t20118660\t", "\t920118660\t"), ["line 3", "duration_ns", "edited"]),
         (swap("03:41:03.083107057Z", "yesterday"), ["line 3", '"start"', "yesterday"]),
         (swap("thread\t", "threads\t"), ["line 1", '"thread"']),
-        (cut(0.3), ["without the end of a line"]),
+        (cut(0.3), ["in the middle of a line"]),
     ],
 )
 def test_a_warp_file_that_was_changed_is_refused(
@@ -466,7 +466,7 @@ def test_a_warp_file_that_was_cut_off_or_is_no_zstd_is_refused(tmp_path: Path) -
             swap("throughputPerThread=21.1", "throughputPerThread=x"),
             ["line 2", "throughputPerThread"],
         ),
-        (without_line(1), ["line 1", "before any load"]),
+        (without_line(1), ["line 1", "before the name of any load"]),
         (swap(", throughputPerThread=4.598540145985401)", ""), ["line 3", "cut off"]),
         (lambda text: "nothing\n", ["has no statistics"]),
     ],

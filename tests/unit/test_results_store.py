@@ -321,7 +321,7 @@ def rewrite(path: Path, **changes: Any) -> None:
         ("manifest.json", Path.unlink, "has no manifest.json"),
         ("manifest.json", cut, "manifest.json.*cut off"),
         ("manifest.json", lambda path: path.write_text("[]"), "JSON object"),
-        ("manifest.json", lambda path: path.write_text("{}"), "say its .format"),
+        ("manifest.json", lambda path: path.write_text("{}"), 'lacks "format"'),
         (
             "manifest.json",
             lambda path: rewrite(path, format=2),

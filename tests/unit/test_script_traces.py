@@ -179,7 +179,7 @@ def test_nectars_mixed_file_becomes_actions_with_containers(tmp_path: Path) -> N
         ("WRITE", 1, "b", None, 0),
         ("DELETE", 1, "b", None, 800),
     ]
-    assert losses.left_out == {"POST: no action of a script": 1, "requests that failed": 1}
+    assert losses.left_out == {"POST: not an action of a script": 1, "requests that failed": 1}
 
 
 def test_nectars_other_files_tell_by_the_status(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_ibms_traces_become_actions(tmp_path: Path) -> None:
     ]
     assert losses.left_out == {
         "reads of a range": 1,
-        "REST.COPY.OBJECT: no action of a script": 1,
+        "REST.COPY.OBJECT: not an action of a script": 1,
     }
 
 

@@ -151,11 +151,11 @@ def test_what_a_small_container_lacks_is_named_with_the_reason() -> None:
     del parts["mounts"], parts["pools"]
     facts = read_survey(printed(parts), MARK)
     assert facts["not_read"] == {
-        "chassis": "the machine does not say",
+        "chassis": "the machine does not report it",
         "cpu": "lscpu: not found",
         "modules": "sudo: a password is required",
         "packages": "not installed",
-        "mounts": "the machine broke off before it",
+        "mounts": "the output of the machine ended before it",
     }
 
 

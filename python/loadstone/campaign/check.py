@@ -173,7 +173,8 @@ def _wrong_fill(case: Case, campaign: Campaign, driver: Driver) -> Iterator[KeyM
         yield KeyMistake(
             case.source.path(("fill_size",)),
             units.format_size(case.workload.fill_size_bytes),
-            f"at most {units.format_size(limit)}, which driver {driver.name} puts at once",
+            f"at most {units.format_size(limit)}, the most that driver {driver.name}"
+            " puts in one request",
         )
 
 

@@ -40,7 +40,7 @@ FAILURES: Final = (
 """Outcomes that prevent the removal of a place."""
 SWIFT_VERSIONS: Final = ("x-versions-enabled", "x-versions-location", "x-history-location")
 """Headers of a container that keeps deleted objects."""
-UNDECIDED: Final = Conclusion("undecided", "there is no place to try it in")
+UNDECIDED: Final = Conclusion("undecided", "there is no place to test it in")
 NOT_OURS: Final = frozenset({"foreign", "other_run"})
 """Reasons why a clean-up leaves a place: it is unmarked, or has another run's mark."""
 NUMBERED: Final = tuple(
@@ -304,7 +304,7 @@ class _Asking:
         except (UnansweredError, TargetError) as error:
             is_unsupported = isinstance(error, TargetError) and error.kind == "unsupported"
             if where == "locked" and is_unsupported:
-                return _Ground(None, no("it makes no bucket that can lock"))
+                return _Ground(None, no("it creates no bucket with locks"))
             return _Ground(None, Conclusion("undecided", shown(str(error))))
         # A bucket with object lock keeps versions.
         self._versioned.add(place.name)
@@ -406,7 +406,7 @@ class _Asking:
             return Conclusion("undecided", str(error))
         # A response may be malformed in any way.
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            return Conclusion("undecided", f"the answer is not understood: {error}")
+            return Conclusion("undecided", f"the response is not understood: {error}")
 
     def _store(self, place: CardPlace, below: str, seconds: float = QUESTION_S) -> Store:
         target: AskedTarget | None = getattr(self._local, "target", None)

@@ -28,10 +28,10 @@ COMMANDS = (
     Command("bench", "Run one workload from flags, without a file.", "load.bench"),
     Command(
         "card",
-        "Try what a store honours: conditions, listings, parts, versions, checksums.",
+        "Test what a store supports: conditions, listings, parts, versions, checksums.",
         "load.card",
     ),
-    Command("ab", "Gate a build of a server: is it no worse than its base?", "load.ab"),
+    Command("ab", "Compare a new build of a server with its base; fail if it is worse.", "load.ab"),
     Command(
         "script",
         "Make, show, check and convert scripts of users' actions, and traces.",
@@ -39,7 +39,11 @@ COMMANDS = (
     ),
     Command("nodes", "Describe and probe the machines of a campaign.", "load.nodes"),
     Command("clean", "Remove the data that a run left on its targets.", "load.clean"),
-    Command("audit", "Read back what a run kept, against what was acknowledged.", "load.audit"),
+    Command(
+        "audit",
+        "Read back a run's objects, and compare them with its acknowledged writes.",
+        "load.audit",
+    ),
     Command(
         "report", "Make a report of a run: terminal, HTML, CSV, JSON and others.", "results.report"
     ),
@@ -51,14 +55,18 @@ COMMANDS = (
     ),
     Command("view", "Show runs in a browser: reports, comparisons, running runs.", "results.view"),
     Command("analyse", "Judge the numbers of a run or a published report.", "results.analyse"),
-    Command("published", "List and show the published reports in loadstone.", "results.published"),
+    Command(
+        "published",
+        "List and show the published reports that loadstone includes.",
+        "results.published",
+    ),
     Command("import", "Convert another tool's output into a run folder.", "results.import_"),
     Command(
         "calibrate", "Measure the load generator's own ceiling on this host.", "load.calibrate"
     ),
     Command("doctor", "Check what limits this host as a source of load.", "load.doctor"),
     Command("hosts", "Check whether a campaign's client hosts can make its load.", "load.hosts"),
-    Command("agent", "Make load on this host for a controller elsewhere.", "load.agent"),
+    Command("agent", "Generate load on this host for a controller on another host.", "load.agent"),
     Command("serve", "Serve the embedded object store (S3 and Swift).", "load.serve"),
     Command("list", "List drivers, operations, probes, reports, tables or runs.", "results.list_"),
 )

@@ -54,7 +54,7 @@ def print_accounts(
         _write_charts(accounts, form, output, may_overwrite=may_overwrite)
         return
     if form in ONE_PAGE and len(accounts) > 1:
-        raise InputError("several published reports do not fit on one page", "name one of them")
+        raise InputError("cannot show several published reports at once", "name one of them")
     content = _page(accounts[0], form) if form in ONE_PAGE else _text(accounts, form).encode()
     if output is None:
         sys.stdout.flush()
@@ -148,7 +148,7 @@ def _write_charts(
 
     if output is None:
         raise InputError(
-            f'report "{form}" is several files, and cannot be printed',
+            f'cannot print report "{form}": it consists of several files',
             hint=f"name a folder for them: -f {form} -o DIR",
         )
     for shown in shown_accounts:

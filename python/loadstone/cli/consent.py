@@ -54,13 +54,13 @@ def ask_for(commands: Sequence[tuple[str, str]], *, who: str, is_allowed: bool) 
     known = _known()
     if digest in known:
         return
-    what = f"{who} runs commands that did not run here before"
+    what = f"{who} runs commands that have not run here before"
     print(plain(f"{what}, in {directory}:"), file=sys.stderr)
     for where, command in commands:
         print(plain(f"  {where}: {command}"), file=sys.stderr)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(
-            "these commands are not allowed yet, and there is no terminal to ask at",
+            "these commands are not allowed yet, and there is no terminal to ask for permission",
             "read them, and pass --allow-commands",
         )
     print("run them? [y/N] ", end="", file=sys.stderr, flush=True)

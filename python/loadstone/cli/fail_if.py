@@ -46,8 +46,8 @@ def check_thresholds(
     for threshold in thresholds:
         if threshold.of is not None and threshold.of not in names:
             raise InputError(
-                f'--fail-if "{threshold.text}": nothing of "{threshold.of}" is measured',
-                f"what is measured: {', '.join(names)}",
+                f'--fail-if "{threshold.text}": the run does not measure "{threshold.of}"',
+                f"it measures: {', '.join(names)}",
             )
 
 

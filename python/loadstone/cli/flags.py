@@ -15,7 +15,7 @@ AllowCommands = Annotated[
     ),
 ]
 AllowForeign = Annotated[
-    bool, typer.Option("--allow-foreign", help="Write beside existing objects of others.")
+    bool, typer.Option("--allow-foreign", help="Write into buckets that hold objects of others.")
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show the plan and its cost, and do nothing.")

@@ -65,9 +65,10 @@ class GateKeeper:
             return
         say(
             f"up to {rules.looks[-1]} blocks, with looks after {', '.join(map(str, rules.looks))}."
-            f" A build that is equal passes with a power of {POWER:.0%} where the ratios of blocks"
-            f" spread by up to {rules.spread:.1%}; {reports.error_rates(rules)}. Of each block:"
-            f" {' → '.join(self._arms)} so far, how much more that is, and its 95 % interval."
+            f" An equal build passes with a power of {POWER:.0%} where the ratios of blocks"
+            f" spread by up to {rules.spread:.1%}; {reports.error_rates(rules)}. Each"
+            " line shows, for one block:"
+            f" {' → '.join(self._arms)} so far, the difference, and its 95 % interval."
         )
 
     def watch(self, event: Event) -> None:

@@ -125,7 +125,7 @@ def measure(
     find_report(form)
     metrics.check()
     if resume and is_only_begun(folder):
-        print(f"run folder {folder} is from a run that never began: it begins now", file=sys.stderr)
+        print(f"run folder {folder} is of a run that never started: it starts now", file=sys.stderr)
         resume = False
     if resume:
         begun = read_manifest(folder)
@@ -177,9 +177,7 @@ def measure(
     if end.state == "interrupted":
         return _interrupted(end, folder, file, form, command, gate)
     if is_gone:
-        print(
-            "no run folder is left: nothing was measured, or written to a target", file=sys.stderr
-        )
+        print("run folder removed: nothing was measured or written to a target", file=sys.stderr)
         return exit_code.FAILED
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
@@ -391,8 +389,8 @@ def _changes(campaign: Campaign, manifest: Manifest, folder: Path) -> dict[str, 
     wrong = [key for key in changed if key not in RECORDED]
     if wrong:
         raise InputError(
-            f'run "{folder}" was planned differently: {", ".join(wrong)} of its campaign '
-            f"{'differs' if len(wrong) == 1 else 'differ'} from what it began with",
+            f'run "{folder}" was planned differently: {", ".join(wrong)} of the campaign '
+            "changed since the run began",
             "resume with the campaign file and the --set values that the run began with (its "
             f"{MANIFEST} keeps the file), or run the new campaign into another folder and remove "
             f"what this run left with: loadstone clean {folder}",
@@ -499,10 +497,7 @@ def _take_up(
     )  # fmt: skip
     consent.ask(plan, campaign.hosts, is_allowed=allow_commands)
     for log in damaged_logs(folder):
-        say(
-            f'warning: "{folder / log}" has lines that are not as they were written: the run goes '
-            "on without them"
-        )
+        say(f'warning: "{folder / log}" has damaged lines, which the run ignores')
     writer = RunWriter.reopen(folder)
     try:
         amended = _amended(campaign, writer.manifest, folder, text)

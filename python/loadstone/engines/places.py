@@ -103,10 +103,10 @@ class DirectoryPlace(TablePlace):
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise TargetError(f'cannot look at "{self._path}": {error.strerror}') from error
+            raise TargetError(f'cannot inspect "{self._path}": {error.strerror}') from error
         path = self._path / MARK
         if status.st_uid != os.geteuid() or not self._path.is_dir() or self._path.is_symlink():
-            raise self._refused("it is no directory of this user")
+            raise self._refused("it is not a directory of this user")
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         except OSError as error:

@@ -287,7 +287,7 @@ def _check_buckets(jars: list[Path], packages: Sequence[str]) -> None:
         "AWS SDK that it needs"
     )
     if not given:
-        raise InputError("Spark reads buckets by hadoop-aws, which is not given", hint)
+        raise InputError("Spark reads buckets by hadoop-aws, which is missing", hint)
     if wanted not in given:
         raise InputError(
             f"found hadoop-aws {given[0]}, allowed: {wanted}, the Hadoop of this Spark", hint

@@ -147,7 +147,7 @@ def generate(
             if not path.is_file() or path.stat().st_size != file.size_bytes:
                 raise TargetError(
                     f'"{path}" is not the file that "{listing}" lists',
-                    f'remove "{folder}"; the tables are made anew',
+                    f'remove "{folder}"; the tables are then made again',
                 )
         return folder, files
     half = folder.with_name(f"{folder.name}.making")

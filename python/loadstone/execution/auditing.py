@@ -82,8 +82,8 @@ def _refuse_altered(folder: Path, trial: TrialDocument) -> None:
     digests = check_record(record, read_json(record)).get("files") or {}
     if name in digests and list(altered(folder, {name: digests[name]})):
         raise ResultError(
-            f'"{folder / name}" is not as loadstone wrote it: what it says that was acknowledged '
-            "proves nothing",
+            f'"{folder / name}" was changed after loadstone wrote it: it cannot prove '
+            "which writes were acknowledged",
             "take the file from a copy of the run",
         )
 
@@ -114,7 +114,7 @@ def audit(document: TrialDocument, folder: Path, interrupt: Interrupt) -> Summar
     if is_unreached() and not interrupt.is_asked:
         raise TargetError(
             f'target "{name}": no request was answered: {", ".join(sorted(outcomes))}',
-            "see that the store is up, and that its address is reached from here",
+            "check that the store is up, and that this host reaches its address",
             kind="unreachable",
         )
     summary: Summary = json.loads(text)

@@ -46,7 +46,7 @@ def executor_of(document: TrialDocument, table: Mapping[str, Executor] = EXECUTO
     if kind not in table:
         known = ", ".join(table)
         raise TargetError(
-            f'trial {document["id"]}: found kind "{kind}", this loadstone carries out: {known}',
+            f'trial {document["id"]}: kind "{kind}" is unknown, this loadstone runs: {known}',
             "install the loadstone that planned it, or a later one",
         )
     return table[kind]

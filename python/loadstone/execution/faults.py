@@ -84,7 +84,7 @@ class FaultCommands:
     def _kill(self) -> None:
         if self._server is None:
             raise TargetError(
-                "kill: the server was not started here",
+                "kill: loadstone did not start the server",
                 "name the command that kills it: --kill COMMAND",
             )
         self._server.kill_left()
@@ -112,8 +112,8 @@ class FaultCommands:
                 return
             if time.monotonic() > give_up or self._interrupt.is_asked:
                 raise TargetError(
-                    f"start: {self._ready} gave no answer for {READY_S:.0f} s",
-                    "try the command by hand",
+                    f"start: {self._ready} did not answer for {READY_S:.0f} s",
+                    "run the command by hand",
                 )
             time.sleep(POLL_S)
 
@@ -132,4 +132,4 @@ def _failure(name: str, ended: Ended) -> TargetError:
     text = secrets.hide(ended.tail, values)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     printed = f"; it printed: {'; '.join(lines[-LINES_SHOWN:])}" if lines else ""
-    return TargetError(f"{name.replace('_', '-')}: {ended.how}{printed}", "try the command by hand")
+    return TargetError(f"{name.replace('_', '-')}: {ended.how}{printed}", "run the command by hand")

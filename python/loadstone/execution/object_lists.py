@@ -90,7 +90,7 @@ class ListMaker:
             if existing.list_file is None:
                 where = f'target "{target["name"]}": "{existing.bucket}/{existing.prefix}"'
             raise InputError(
-                f"{where}: as a list of objects that are there, {why}",
+                f"{where}: cannot list existing objects: {why}",
                 "name a bucket and a prefix that hold objects, or a file that lists some",
             ) from error
         return {
@@ -197,7 +197,7 @@ def _take_file(source: Path, prefix: str, file: _HashedFile) -> None:
         ) from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f'read the list of objects "{source}": it is no text in UTF-8', "save it as UTF-8"
+            f'read the list of objects "{source}": it is not valid UTF-8', "save it as UTF-8"
         ) from error
 
 
@@ -208,7 +208,7 @@ def _rows_of(source: Path) -> Iterator[Row]:
     """Yield key, size and ETag of each object in a text or CSV file."""
     if source.suffix == ".parquet":
         raise InputError(
-            f'found a prefix beside the list of objects "{source}"',
+            f'a prefix does not apply to the Parquet file "{source}"',
             "filter the Parquet file, or leave out the prefix",
         )
     with source.open(encoding="utf-8", newline="") as stream:
@@ -250,7 +250,7 @@ def _rows_of_csv(lines: Iterator[str], source: Path) -> Iterator[Row]:
             yield row["key"], size, row.get("etag") or None
     except csv.Error as error:
         raise InputError(
-            f'line {reader.line_num} of "{source}": {error}', "see that each quote is closed"
+            f'line {reader.line_num} of "{source}": {error}', "check that each quote is closed"
         ) from error
 
 

@@ -365,7 +365,7 @@ class _Session:
             self.end.problems.append(problem)
         elif summary["state"] == "interrupted" and not self.interrupt.is_asked:
             reason = f"trial {planned.id} was cut off: {summary.get('reason')}"
-            hint = "read in the report what became of its client hosts, and continue with --resume"
+            hint = "see in the report what happened to its client hosts, and continue with --resume"
             self.end.problems.append(TargetError(f'target "{target}": {reason}', hint))
             self.end.is_cut_unasked = True
         self.listen(TrialEnded(document=document, summary=summary))

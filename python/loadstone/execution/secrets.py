@@ -37,7 +37,7 @@ def resolve(reference: Mapping[str, str], environ: Mapping[str, str]) -> str:
             try:
                 return Path(path).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:
-                reason = getattr(error, "strerror", None) or "it is no text"
+                reason = getattr(error, "strerror", None) or "it is not valid UTF-8"
                 named = _loadgen.file_named(path)
                 raise InputError(
                     f"cannot read the secret in the file {named}: {reason}",

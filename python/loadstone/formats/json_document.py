@@ -142,7 +142,7 @@ def parse_document(begin: FileLine, text: str) -> JsonNode:
     document, end = _parse(begin, text, len(text) - len(text.lstrip()))
     if text[end:].strip():
         line = text.count("\n", 0, end) + (begin.line or 1)
-        FileLine(begin.path, line).refuse("no JSON: more stands behind its end", WHOLE)
+        FileLine(begin.path, line).refuse("not valid JSON: more text follows its end", WHOLE)
     return document
 
 
@@ -162,17 +162,17 @@ def _parse(begin: FileLine, text: str, at: int) -> tuple[JsonNode, int]:
         line = text.count("\n", 0, match.start()) + 1 + above if match else begin.line
         FileLine(path, line).refuse(f"found {token}, expected a number", EDITED)
     except RecursionError:
-        begin.refuse("no JSON of any tool: it is nested too deeply", WHOLE)
+        begin.refuse("not JSON of any tool: it is nested too deeply", WHOLE)
     except ValueError as error:
         reason = getattr(error, "msg", str(error))
         at_end = getattr(error, "pos", 0) >= len(text.rstrip()) - 1
         hint = TRUNCATED if at_end else WHOLE
         line = getattr(error, "lineno", None)
         FileLine(path, line + above if line is not None else begin.line).refuse(
-            f"no JSON: {reason}", hint
+            f"not valid JSON: {reason}", hint
         )
     if not isinstance(document, dict):
-        begin.refuse("holds no JSON object")
+        begin.refuse("does not contain a JSON object")
     return JsonNode(begin, document), end
 
 

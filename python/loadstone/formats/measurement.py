@@ -72,7 +72,7 @@ def _fio(path: Path) -> list[PrintedMeasurement]:
         done = [rate.iops for rate in rates if rate.iops is not None]
         if len(moved) < len(rates) or len(done) < len(rates):
             reading.FileLine(path).refuse(
-                f"a job does not say its rate: {direction} lacks bw_bytes or iops", reading.EDITED
+                f"a job lacks its rate: {direction} lacks bw_bytes or iops", reading.EDITED
             )
         alone = members[0].trial if len(members) == 1 else None
         measurements.append(

@@ -63,7 +63,7 @@ def read_iperf3(text: str) -> Bandwidth:
     document = _document("iperf3", text)
     error = document.find("error")
     if error is not None:
-        raise InputError(clean(str(error.value)) or "iperf3 names an error and does not say which")
+        raise InputError(clean(str(error.value)) or "iperf3 reported an error without saying which")
     end = document.at("end")
     sent = end.at("sum_sent")
     again = sent.find("retransmits")
@@ -118,7 +118,7 @@ def _document(tool: str, text: str) -> JsonNode:
     # Some programs print text before and after their JSON.
     begin, end = text.find("{"), text.rfind("}")
     if begin < 0:
-        raise InputError(clean(text) or f"{tool} said nothing")
+        raise InputError(clean(text) or f"{tool} printed nothing")
     return parse_document(FileLine(Path(tool)), text[begin : end + 1])
 
 

@@ -68,12 +68,12 @@ def read_text(path: Path) -> str:
         raise InputError(f'cannot read "{path}": {error.strerror}') from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f'"{path}" is no text: byte {error.start} is not UTF-8',
-            "name the file in the format that was asked for",
+            f'"{path}" is not valid UTF-8 at byte {error.start}',
+            "give a file in the format that the command names",
         ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        FileLine(path, line).refuse("no text: there is a zero byte", TRUNCATED)
+        FileLine(path, line).refuse("not text: it contains a zero byte", TRUNCATED)
     return text
 
 
@@ -89,10 +89,10 @@ def read_csv(
     for number, line in enumerate(lines, start=first_line):
         place = FileLine(path, number)
         if not line.endswith("\n"):
-            place.refuse("ends without the end of a line", TRUNCATED)
+            place.refuse("ends in the middle of a line", TRUNCATED)
         cells = split_cells(place, line.rstrip("\r\n"), delimiter)
         if len(cells) != len(columns):
-            place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", TRUNCATED)
+            place.refuse(f"has {len(cells)} fields, the header has {len(columns)}", TRUNCATED)
         yield place, dict(zip(columns, cells, strict=True))
 
 
@@ -126,14 +126,14 @@ def check_columns(
 def split_cells(place: FileLine, text: str, delimiter: str = ",") -> list[str]:
     """Return the cells of one line of a table."""
     if "\0" in text:
-        place.refuse("no text: there is a zero byte", TRUNCATED)
+        place.refuse("not text: it contains a zero byte", TRUNCATED)
     # A fast path, because files of millions of lines rarely contain quotes.
     if '"' not in text:
         return text.split(delimiter)
     try:
         return next(csv.reader([text], delimiter=delimiter), [])
     except csv.Error as error:
-        place.refuse(f"no line of a table: {error}", EDITED)
+        place.refuse(f"not a line of CSV: {error}", EDITED)
 
 
 def whole(place: FileLine, column: str, text: str, *, smallest: int = 0) -> int:

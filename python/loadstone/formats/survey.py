@@ -70,7 +70,7 @@ def read_survey(text: str, mark: str) -> NodeDocument:
     for name, read in READERS.items():
         if name not in parts:
             if name != "pools":
-                not_read[name] = "the machine broke off before it"
+                not_read[name] = "the output of the machine ended before it"
             continue
         output, code = parts[name]
         if code != 0:
@@ -85,7 +85,7 @@ def read_survey(text: str, mark: str) -> NodeDocument:
         if section:
             facts.update(section)
         else:
-            not_read[name] = "the machine does not say"
+            not_read[name] = "the machine does not report it"
     firmware = facts.pop("firmware", {})
     for name, disk in facts.get("disks", {}).items():
         if firmware.get(name):

@@ -41,7 +41,7 @@ from loadstone.results import calibration
 from loadstone.results.layout import named_in, state_folder
 from loadstone.steady_clock import SteadyClock
 
-IN_USE = "another agent already makes load here"
+IN_USE = "another agent already generates load here"
 LAUNCHER_GONE = "the program that launched the agent is gone"
 INVALID_MESSAGE = "the controller sent an invalid message"
 

@@ -81,7 +81,7 @@ class SentFiles:
                     _, piece = ask(sha256, received)
         if received != size or digest.hexdigest() != sha256:
             raise ValueError(
-                f"a script's file came as {received} of {size} bytes with SHA-256"
+                f"received {received} of {size} bytes of a script's file, with SHA-256"
                 f" {digest.hexdigest()}, the trial names {sha256}"
             )
 

@@ -80,7 +80,9 @@ def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
         cells = reading.split_cells(place, line)
         # The last column, the history of states, contains commas.
         if line and len(cells) < len(columns) - 1:
-            place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", reading.TRUNCATED)
+            place.refuse(
+                f"has {len(cells)} fields, the header has {len(columns)}", reading.TRUNCATED
+            )
         if line:
             yield place, dict(zip(columns, cells, strict=False))
 

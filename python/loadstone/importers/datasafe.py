@@ -78,7 +78,7 @@ def _measurements(
         if match is None:
             place.refuse("is cut off", reading.TRUNCATED)
         if load is None:
-            place.refuse("stands before any load is named", reading.TRUNCATED)
+            place.refuse("comes before the name of any load", reading.TRUNCATED)
         facts: dict[str, Parameter] = {} if client is None else {"client": client}
         yield from _line(place, match, load, facts, repetitions[client, load], hints)
 

@@ -79,13 +79,15 @@ def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
         # The last column is the command, with quotes that are not quotes of CSV.
         cells = line.split(",", len(columns) - (columns[-1] == "command"))
         if len(cells) != len(columns):
-            place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", reading.TRUNCATED)
+            place.refuse(
+                f"has {len(cells)} fields, the header has {len(columns)}", reading.TRUNCATED
+            )
         rows += 1
         yield place, dict(zip(columns, cells, strict=True))
     if not rows:
-        FileLine(path, 1).refuse("has a head and no rows", reading.TRUNCATED)
+        FileLine(path, 1).refuse("has a header and no rows", reading.TRUNCATED)
     if not text.endswith("\n"):
-        place.refuse("ends without the end of a line", reading.TRUNCATED)
+        place.refuse("ends in the middle of a line", reading.TRUNCATED)
 
 
 JSON_FACTS = {

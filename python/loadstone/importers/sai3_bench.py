@@ -25,7 +25,7 @@ def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     hint = "give results.tsv, or prepare_results.tsv, of a result folder"
     rows = list(reading.read_table(path, NEEDED, hint, delimiter="\t"))
     if not rows:
-        FileLine(path).refuse("has a head and no rows", reading.TRUNCATED)
+        FileLine(path).refuse("has a header and no rows", reading.TRUNCATED)
     operations: dict[str, list[tuple[FileLine, Mapping[str, str]]]] = {}
     for place, row in rows:
         operations.setdefault(row["operation"], []).append((place, row))

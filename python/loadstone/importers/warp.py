@@ -149,7 +149,7 @@ def _whole_lines(path: Path, lines: Iterator[str]) -> Iterator[tuple[FileLine, s
         while '"' in line and line.count('"') % 2 and not line.startswith("#"):
             more = next(lines, None)
             if more is None or len(line) > LINE_MAX:
-                FileLine(path, begin).refuse("has a quote that does not end", reading.TRUNCATED)
+                FileLine(path, begin).refuse("has an unclosed quote", reading.TRUNCATED)
             line += more
             number += 1
         if line.strip():
@@ -197,13 +197,15 @@ def _lines(path: Path) -> Iterator[str]:
             while chunk := file.read(1 << 20):
                 *whole, rest = (rest + chunk).split(b"\n")
                 if len(rest) > LINE_MAX:
-                    raise InputError(f'"{path}" has a line without end', reading.EDITED)
+                    raise InputError(
+                        f'"{path}" has a line of more than {LINE_MAX} characters', reading.EDITED
+                    )
                 yield from (line.decode("utf-8", "replace") + "\n" for line in whole)
     except OSError as error:
         hint = "give the .csv.zst that warp wrote" if "zstd" not in str(error).lower() else None
         raise InputError(f'cannot read "{path}": {error}', hint or reading.TRUNCATED) from error
     if rest:
-        raise InputError(f'"{path}" ends without the end of a line', reading.TRUNCATED)
+        raise InputError(f'"{path}" ends in the middle of a line', reading.TRUNCATED)
 
 
 def _times(place: FileLine, row: Mapping[str, str]) -> tuple[int, int]:

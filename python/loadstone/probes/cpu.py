@@ -11,7 +11,7 @@ KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 class Cpu:
     """Reads /proc/stat."""
 
-    SUMMARY = "time of each core by kind, which cores are allowed, switches of context"
+    SUMMARY = "time of each core by kind, which cores are allowed, context switches"
 
     def __init__(self) -> None:
         self._file = KernelFile("/proc/stat")

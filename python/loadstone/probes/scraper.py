@@ -92,7 +92,7 @@ def fetch(url: str, probe: ExporterDocument, token: str | None) -> str:
     watchdog.daemon = True
     began = time.monotonic()
     watchdog.start()
-    late = f"no whole answer within {timeout_s:g} s"
+    late = f"no complete response within {timeout_s:g} s"
     try:
         text = _answer(connection, parts.path or "/", parts.query, probe, token)
         # A response without a stated length looks complete when the watchdog has cut it off.
@@ -223,7 +223,7 @@ def _read_for_ever(
             due_ns += every_ns
             missed += 1
         host, name = place_of(url, probe["urls"]), f"prometheus:{probe['name']}"
-        late = _gap(time.time_ns(), host, name, "the reading before took too long")
+        late = _gap(time.time_ns(), host, name, "the previous reading took too long")
         if missed:
             rows.put([late] * min(missed, MISSED_MAX))
         time.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)

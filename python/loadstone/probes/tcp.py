@@ -37,7 +37,9 @@ WANTED = {
 class Tcp:
     """Reads /proc/net/snmp, netstat and snmp6."""
 
-    SUMMARY = "bytes received by IP, TCP segments repeated and lost, timeouts, connections opened"
+    SUMMARY = (
+        "bytes received by IP, TCP segments retransmitted and lost, timeouts, connections opened"
+    )
 
     def __init__(self) -> None:
         folder = Path("/proc/net")

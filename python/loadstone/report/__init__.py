@@ -43,8 +43,8 @@ class Report:
         """Return the report's bytes."""
         if self.is_folder:
             raise InputError(
-                f'report "{self.name}" is several files and cannot be printed',
-                hint=f"name a folder to put them in: -f {self.name} -o DIR",
+                f'cannot print report "{self.name}": it consists of several files',
+                hint=f"name a folder for them: -f {self.name} -o DIR",
             )
         content: bytes = self._made(run, findings, options)
         return content

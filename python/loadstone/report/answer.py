@@ -416,7 +416,7 @@ def _unwritten(answer: Answer) -> Iterable[Text]:
     count = sum(result.unwritten for result in answer.results)
     if count:
         asked = units.counted(count, "request")
-        yield Text(f" ! unwritten  {asked} for objects whose own put had failed", style="yellow")
+        yield Text(f" ! unwritten  {asked} for objects whose put had failed", style="yellow")
     lost = sum(result.lost_races for result in answer.results)
     if lost:
         total = units.counted(sum(result.requests for result in answer.results), "request")
@@ -461,7 +461,7 @@ def read_back_lines(run: Run, findings: Findings) -> Iterable[ReadBack]:
         yield ReadBack(name="audit", text=audit.short(), is_wrong=bool(audit.wrong))
     if not findings.audits and is_never_read(run):
         is_planned = any(document["phase"] == AUDIT for document in run.manifest["plan"])
-        why = "the audit was not reached" if is_planned else "to do so: --audit"
+        why = "the audit was not reached" if is_planned else "to read back: --audit"
         yield ReadBack(name="data", text=f"nothing was read back; {why}")
 
 

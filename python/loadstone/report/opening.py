@@ -123,7 +123,7 @@ def _where(run: Run) -> str:
     name = host.get("hostname") or host.get("name")
     version = run.manifest.get("loadstone")
     by = f"by loadstone {version}" if version else "by loadstone"
-    return f"Load came from {name}, {by}." if name else f"Measured {by}."
+    return f"The load came from {name}, {by}." if name else f"Measured {by}."
 
 
 def _state(run: Run) -> str:

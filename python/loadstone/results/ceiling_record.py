@@ -90,7 +90,7 @@ def read_ceilings(folder: Path) -> tuple[CeilingRecord, ...]:
         check_format(path, document, "ceiling_format", CEILING_FORMAT)
         for key, kind in (("ceiling", dict), ("measurements", list)):
             if not isinstance(document.get(key), kind):
-                raise ResultError(f'"{path}" has no usable "{key}"')
+                raise ResultError(f'"{path}" has a missing or invalid "{key}"')
         record = check_ceiling(path, document)
         records.append(
             CeilingRecord(

@@ -82,11 +82,11 @@ def read_manifest(folder: Path) -> Manifest:
     check_format(path, document, "format", MANIFEST_FORMAT)
     for key, kind in _MANIFEST_KEYS.items():
         if not isinstance(document.get(key), kind):
-            raise ResultError(f'"{path}" has no usable "{key}"')
+            raise ResultError(f'"{path}" has a missing or invalid "{key}"')
     manifest = check_manifest(path, document)
     for position, trial in enumerate(manifest["plan"]):
         if "id" not in trial:
-            raise ResultError(f'"{path}": entry {position + 1} of its plan is no trial')
+            raise ResultError(f'"{path}": entry {position + 1} of its plan is not a trial')
     return manifest
 
 
@@ -150,7 +150,7 @@ def check_format(path: Path, document: Mapping[str, Any], key: str, newest: int)
     """Refuse a document without a format version, or with a newer one."""
     format_number = document.get(key)
     if not isinstance(format_number, int) or isinstance(format_number, bool) or format_number < 1:
-        raise ResultError(f'"{path}" does not say its "{key}"; loadstone did not write it')
+        raise ResultError(f'"{path}" lacks "{key}"; loadstone did not write it')
     if format_number > newest:
         raise ResultError(
             f'"{path}" has {key.replace("_", " ")} {format_number};'

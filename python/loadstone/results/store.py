@@ -194,10 +194,10 @@ def _record(
     intervals, probes = tables_of
     for key in ("trial", "summary"):
         if not isinstance(document.get(key), dict):
-            raise ResultError(f'"{path}" has no usable "{key}"')
+            raise ResultError(f'"{path}" has a missing or invalid "{key}"')
     record = check_record(path, document)
     if "id" not in record["trial"]:
-        raise ResultError(f'"{path}" has no usable "trial"')
+        raise ResultError(f'"{path}" has a missing or invalid "trial"')
     actions = path.parent.parent / ACTIONS / intervals.name
     return Record(
         trial=record["trial"],

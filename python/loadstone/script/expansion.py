@@ -362,7 +362,7 @@ class _Expansion:
                 elif self.kinds[made_in] != 1 and (session != made_in or row < made_row):
                     self.mistakes.add(
                         row, column, f'"{name}", whom row {made_row} makes meanwhile',
-                        "users of the same session, or of one that does nothing but make users",
+                        "users of the same session, or of one that only makes users",
                     )  # fmt: skip
 
     def _append(

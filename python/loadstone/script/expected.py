@@ -143,7 +143,7 @@ class _Walk:
         if size == NONE:
             self.mistakes.add(
                 self.requests.row[at], "size", "nothing",
-                "the size of an object that is there before the script begins",
+                "the size of an object that exists before the script begins",
             )  # fmt: skip
         self.result.prepared.append(subject)
         self.result.prepared_sizes.append(max(0, size))

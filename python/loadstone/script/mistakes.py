@@ -40,7 +40,7 @@ class ScriptError(InputError):
         lines = [mistake.in_script(name) for mistake in mistakes]
         if count > len(lines):
             lines.append(f"and {count - len(lines)} more")
-        super().__init__("\n".join(lines), "rows are counted from 1, the head of a CSV apart")
+        super().__init__("\n".join(lines), "rows are counted from 1, without the header of a CSV")
         self.name = name
         self.mistakes = tuple(mistakes)
         self.count = count

@@ -95,7 +95,7 @@ ACTIONS: Mapping[str, ActionKind] = {
         needs=("user",),
     ),
     "WRITE": ActionKind(
-        summary="puts an object, over the one that is there", needs=("object", "size"),
+        summary="puts an object over the existing one", needs=("object", "size"),
         is_change=True,
     ),
     "READ": ActionKind(summary="gets an object whole", needs=("object",), is_read=True),
@@ -270,7 +270,7 @@ def _read_csv(path: Path, mistakes: Mistakes) -> Iterator[Action]:
         try:
             head = next(lines, [])
             if any(_is_broken(name) for name in head):
-                raise InputError(f'"{path}": its head is not valid UTF-8')
+                raise InputError(f'"{path}": its header is not valid UTF-8')
             _check_columns(head, mistakes)
             places = [head.index(name) if name in head else None for name in COLUMNS.names]
             for cells in lines:

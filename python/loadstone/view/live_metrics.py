@@ -135,7 +135,7 @@ class RunMetrics(Collector):
                 value=state["left_ns"] / 1e9,
             )  # fmt: skip
         cpu = GaugeMetricFamily(
-            "loadstone_live_cpu_share", "How busy a load host's cores are.", labels=["host"]
+            "loadstone_live_cpu_share", "Busy share of a load host's cores.", labels=["host"]
         )
         for host, shares in (state["trial"] or {}).get("cpu", {}).items():
             if shares:
@@ -145,18 +145,19 @@ class RunMetrics(Collector):
     def _of_requests(self) -> Iterator[Any]:
         tally = self._read()
         requests = CounterMetricFamily(
-            "loadstone_live_requests", "Requests by how they ended.", labels=(*LABELS, "outcome")
+            "loadstone_live_requests", "Requests by outcome.", labels=(*LABELS, "outcome")
         )
         for (labels, outcome), count in tally.requests.items():
             requests.add_metric([*labels, outcome], count)
         size = CounterMetricFamily(
-            "loadstone_live_payload_bytes", "Payload of good requests.", labels=LABELS
+            "loadstone_live_payload_bytes", "Payload of successful requests.", labels=LABELS
         )
         for labels, total in tally.bytes.items():
             size.add_metric(labels, total)
         times = HistogramMetricFamily(
             "loadstone_live_request_seconds",
-            "Time of good requests: service, and under open load response, from when it was due.",
+            "Time of successful requests: service time; under open load also response"
+            " time, from when each was due.",
             labels=(*LABELS, "time"),
         )
         for (labels, kind), histogram in tally.times.items():

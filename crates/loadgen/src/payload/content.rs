@@ -35,7 +35,7 @@ pub(crate) fn open(file: &NamedFile) -> Result<&'static [u8], Error> {
     let opened = options.read(true).custom_flags(libc::O_NONBLOCK).open(&file.path);
     let opened = opened.map_err(|error| wrong(error.to_string()))?;
     if !opened.metadata().is_ok_and(|facts| facts.is_file()) {
-        return Err(wrong("it is no regular file".into()));
+        return Err(wrong("it is not a regular file".into()));
     }
     let mut content = Vec::new();
     opened

@@ -24,7 +24,7 @@ pub struct Live {
     pub requests: u64,
     /// Failed requests so far.
     pub failed: u64,
-    /// Requests so far for objects whose own put had failed.
+    /// Requests so far for objects whose put had failed.
     pub unwritten: u64,
     /// Requests so far whose condition did not hold because another write came first.
     pub lost_races: u64,

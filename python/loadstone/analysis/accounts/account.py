@@ -36,7 +36,7 @@ SERVER_MEMORY = "server_memory_bytes"
 """Most memory that the processes of an arm's server held, from its start to the trial's end."""
 
 LOWER_IS_BETTER = frozenset({SECONDS, SERVER_MEMORY})
-"""Metrics of which less is better, besides every time in nanoseconds."""
+"""Metrics of which lower is better, besides every time in nanoseconds."""
 
 
 def is_lower_better(metric: str) -> bool:

@@ -32,7 +32,10 @@ def sentence(comparison: Comparison, case: CaseComparison) -> str:
     if not case.has_ratio:
         return f"{head} {case.verdict.capitalize()}: {'; '.join(reasons([case]))}."
     if case.verdict == "single trial":
-        why = f"one trial of one of them gives no interval (point ratio {case.ratio.ratio:.2f})"
+        why = (
+            "one of them has one trial, which gives no interval (point ratio"
+            f" {case.ratio.ratio:.2f})"
+        )
         return f"{head} No claim: {why}."
     interval = f"95 % CI {case.ratio.low:.2f}-{case.ratio.high:.2f}; {_method(comparison, case)}"
     match case.verdict:
@@ -122,7 +125,9 @@ def kinds_words(comparison: Comparison) -> str:
     """Return the differences of two kinds of stores in words."""
     shown = "; ".join(map(str, comparison.kinds[:KINDS_SHOWN]))
     more = len(comparison.kinds) - KINDS_SHOWN
-    return f"not of one kind, by their cards: {shown}" + (f"; and {more} more" if more > 0 else "")
+    return f"of different kinds, by their cards: {shown}" + (
+        f"; and {more} more" if more > 0 else ""
+    )
 
 
 def undecided_words(comparison: Comparison) -> str:

@@ -100,7 +100,7 @@ class Cell(Counts):
 
     @property
     def unwritten(self) -> int:
-        """The requests for objects whose own put had failed."""
+        """The requests for objects whose put had failed."""
         return self.errors.get(UNWRITTEN, 0)
 
     @property

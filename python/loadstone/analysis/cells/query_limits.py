@@ -177,7 +177,7 @@ class QueryMemory:
         """Return the measured use in words."""
         facts = []
         if self.stalled is not None:
-            facts.append(f"work stood still for memory {self.stalled:.0%} of the time")
+            facts.append(f"work stalled for memory {self.stalled:.0%} of the time")
         if self.major_faults:
             facts.append(units.counted(self.major_faults, "major fault"))
         if self.spilled_bytes:

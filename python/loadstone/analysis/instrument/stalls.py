@@ -71,14 +71,14 @@ def find_stalls(records: Iterable[Record]) -> Iterator[Finding]:
     if invalid:
         yield Finding(
             "STALLED",
-            f"invalid, for the client stood still: {_listed(invalid)}",
+            f"invalid, because the client stalled: {_listed(invalid)}",
             evidence=_evidence(invalid),
             cases=tuple(f"trial {trial}" for trial in invalid),
         )
     if noisy:
         yield Finding(
             "NOISY",
-            f"the client stood still for a moment: {_listed(noisy)}",
+            f"the client stalled briefly: {_listed(noisy)}",
             evidence=_evidence(noisy),
             cases=tuple(f"trial {trial}" for trial in noisy),
         )
@@ -110,7 +110,7 @@ def _throttled_ns(record: Record) -> float:
 def _evidence(stalls: Mapping[str, Stall]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
-            "share of the measured time that the client stood still",
+            "share of the measured time that the client stalled",
             stall.share,
             STALLED_SHARE,
             place=f"trial {trial}",

@@ -293,7 +293,7 @@ RESULT_LABELS: Mapping[str, Callable[["Cell", Sequence[Part]], bool]] = {
 rules. A label in neither is recorded with its trial."""
 
 NO_FAILURE_WORDS = {
-    UNWRITTEN: "asked for an object whose own put had failed; not a failure of its own",
+    UNWRITTEN: "asked for an object whose put had failed; not a failure of its own",
     LOST_RACE: "another write came first; not a failure",
     ABSENT: "nothing was there, as others delete too; not a failure",
 }

@@ -139,7 +139,7 @@ class CleanUpCount:
     def __str__(self) -> str:
         """Say it in a few words."""
         return (
-            f"clean-up met {counted(self.met.most, 'object')} where the record expects"
+            f"clean-up found {counted(self.met.most, 'object')} where the record expects"
             f" {_span(self.expected)}"
         )
 
@@ -228,7 +228,7 @@ def find_miscounted(wrong: Sequence[CleanUpCount]) -> Iterator[Finding]:
             f"{first}: {why}{more}",
             evidence=tuple(
                 Evidence(
-                    "objects met by clean-up",
+                    "objects found by clean-up",
                     float(clean_up.met.most),
                     float(clean_up.expected.least if is_fewer else clean_up.expected.most),
                     unit="objects",

@@ -372,7 +372,7 @@ def find_retries(records: Iterable[Record]) -> Iterator[Finding]:
     kinds = ", ".join(f"{count:,} × {kind}" for kind, count in sorted(counts.items()))
     yield Finding(
         "requests-retried",
-        f"outside the measurement, requests were retried after temporary answers: {kinds}"
+        f"outside the measurement, requests were retried after temporary errors: {kinds}"
         f" (pauses of {units.format_duration(paused_ns)} in all)",
         evidence=tuple(
             Evidence(f"retries after {kind}", float(count))

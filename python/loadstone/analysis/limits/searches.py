@@ -198,7 +198,7 @@ def describe_answer(search: CapacitySearch) -> str:
     if not search.is_over:
         return f"the search is not over after {units.counted(len(search.steps), 'trial')}"
     left_out = sum(step.is_left_out for step in search.steps)
-    spoiled = f", {left_out} of them left out: the client's host stood still" if left_out else ""
+    spoiled = f", {left_out} of them left out: the client's host stalled" if left_out else ""
     how = search.reason if search.is_confirmed else f"not confirmed: {search.reason}"
     tail = f"; {how}, after {units.counted(len(search.steps), 'trial')}{spoiled}"
     fails = f"fails at {search.describe_load(search.upper)}"

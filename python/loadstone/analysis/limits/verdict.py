@@ -330,9 +330,9 @@ def _doubt(observed: Observed) -> tuple[str, str]:
             "rates" if is_open else "loads",
         )
     if not (step.low.is_settled and step.high.is_settled):
-        return "a load began before what earlier trials had left was gone", "rest"
+        return "a load began before the effects of earlier trials had ended", "rest"
     if (step.is_flat or step.is_fall) and step.is_slower is not True:
-        return "neither rate nor time grow with the load: clients were not always in a request", (
+        return "neither rate nor time grows with the load: clients were not always in a request", (
             "client"
         )
     if step.is_saturated:

@@ -74,7 +74,7 @@ def unequal_repetitions(account: Account) -> Iterator[Finding]:
             yield Finding(
                 "unequal-repetitions",
                 f"{target}: {len(fewer)} of {len(counts)} cases have fewer trials than the"
-                f" {most} of the others; it is not said what became of the rest",
+                f" {most} of the others; the source does not say what became of the others",
                 evidence=(Evidence("trials", min(counts.values()), most),),
                 cases=tuple(fewer),
             )

@@ -38,7 +38,7 @@ RULES: tuple[Rule, ...] = (
         id="clean-up-miscounted",
         severity="problem",
         effect="invalid",
-        short="clean-up met other objects than it must",
+        short="clean-up found unexpected objects",
         says="a clean-up found fewer or more objects than the records say",
         means="The store acknowledged puts that it lost, or deletes that it did "
         "not do; or somebody else wrote or deleted there; or its listings "

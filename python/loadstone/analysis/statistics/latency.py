@@ -74,7 +74,7 @@ def merge(encoded: Iterable[bytes | None]) -> "Histogram | None":
             except ValueError as error:
                 raise ResultError(
                     f"a table of the run holds a damaged histogram: {error}",
-                    "loadstone report names files that are not as they were written",
+                    "run loadstone report: it names the files whose checksum differs",
                 ) from error
     return merged if merged is not None and merged.count else None
 

@@ -45,7 +45,7 @@ ENGINES = frozenset(
 
 def unknown_options(options: Mapping[str, str | int | float]) -> dict[str, str]:
     """Return the options that are not known to only read and write, each with the reason."""
-    elsewhere = "it is not known to only read and write: a job_file may hold it"
+    elsewhere = "loadstone cannot tell that it only reads and writes; a job_file may hold it"
     reasons = {
         name: elsewhere for name in options if name not in READ_AND_WRITE and name not in DO_MORE
     }

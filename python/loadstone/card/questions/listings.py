@@ -104,7 +104,7 @@ def control_characters(store: Store) -> Conclusion:
     try:
         listed = store.listed()
     except ValueError:
-        return no("the listing is no XML")
+        return no("the listing is not XML")
     return yes() if listed == [CONTROL] else no("it is listed as another key, or not")
 
 
@@ -175,7 +175,7 @@ def deletes_many(store: Store) -> Conclusion:
     reply = delete_many(there, [(there.key(name), None) for name in (*LISTED_KEYS, "absent")])
     if not reply.is_ok:
         return no(reply.words)
-    return yes() if not there.listed() else no("some are listed still")
+    return yes() if not there.listed() else no("some are still listed")
 
 
 def _listed(store: Store) -> tuple[Store, list[str]]:

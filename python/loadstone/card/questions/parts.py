@@ -136,9 +136,9 @@ def aborts(store: Store) -> Conclusion:
     if not reply.is_ok:
         return no(reply.words)
     if upload in uploads(there, "k"):
-        return no("it is listed still")
+        return no("it is still listed")
     late = there.ask(part_request(there, upload, 1, b"a"))
-    return no("it takes parts still") if late.is_ok else yes(late.words)
+    return no("it still takes parts") if late.is_ok else yes(late.words)
 
 
 def lists_uploads(store: Store) -> Conclusion:

@@ -282,7 +282,7 @@ def _print_cost(plan: Plan, rate: float | None, bandwidth: float | None) -> None
         lines.append(("time, at the rates given", units.format_duration(cost.time_ns)))
     if cost.trials_by_time and rate is None and bandwidth is None:
         ended = units.counted(cost.trials_by_time, "trial")
-        lines.append(("not counted", f"requests and bytes of {ended} that the clock ends"))
+        lines.append(("not counted", f"requests and bytes of {ended} that end by time"))
     if cost.searches:
         bound = (
             f"{units.counted(cost.search_trials_max, 'trial')} and about "

@@ -113,11 +113,11 @@ class _Holes:
         kinds = ABSENT & (summary.get("error_examples") or {}).keys()
         if not more or not kinds:
             return ""
-        return f"; up to {more:,} of {min(kinds)} are of objects whose own put had failed"
+        return f"; up to {more:,} of {min(kinds)} are of objects whose put had failed"
 
 
 ALL_WRONG = (
-    "\nhint: not one object holds what loadstone writes: if another program wrote them, or another"
+    "\nhint: no object holds data that loadstone writes: if another program wrote them, or another"
     " seed or size was used, read them unchecked with verify: 0"
 )
 
@@ -158,7 +158,7 @@ def ending(summary: Summary) -> str:
     if summary.get("failed"):
         line += f", {summary['failed']:,} failed{_kinds(summary)}"
     if summary.get("unwritten"):
-        line += f", {summary['unwritten']:,} for objects whose own put had failed"
+        line += f", {summary['unwritten']:,} for objects whose put had failed"
     if summary.get("lost_races"):
         line += f", {summary['lost_races']:,} lost the race"
     if summary.get("objects_swept"):

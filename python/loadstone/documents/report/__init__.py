@@ -84,7 +84,7 @@ class ReportTrial(TypedDict):
     failed: Count | None
     """Failed requests of all stages."""
     unwritten: Count | None
-    """Requests of all stages for objects whose own put had failed."""
+    """Requests of all stages for objects whose put had failed."""
     lost_races: Count | None
     """Requests of all stages whose condition another write had broken first."""
     labels: list[str]

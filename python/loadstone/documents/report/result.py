@@ -224,7 +224,7 @@ class ReportResult(TypedDict):
     failed_requests: Annotated[Count | None, From("failed_if_stated")]
     """Requests that failed; null where another tool's file does not state it."""
     unwritten_requests: Annotated[Count, From("unwritten")]
-    """Requests for objects whose own put had failed: no failures of their own."""
+    """Requests for objects whose put had failed: no failures of their own."""
     lost_races: Count
     """Requests whose condition did not hold, for another write had come first: no failures."""
     errors: dict[str, Positive]

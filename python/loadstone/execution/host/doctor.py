@@ -137,8 +137,8 @@ def _clocks(host: HostFacts) -> Iterator[HostCheck]:
         yield _limit(
             "time of day",
             "not synchronised" if is_free else "synchronised",
-            "run chrony or another NTP client: stores refuse requests of a wrong time,"
-            " and hosts are compared by it"
+            "run chrony or another NTP client: stores refuse requests with a wrong time,"
+            " and the clocks of hosts are compared"
             if is_free
             else None,
         )
@@ -150,7 +150,7 @@ def _memory() -> Iterator[HostCheck]:
     if total:
         yield _limit("memory", units.format_bytes(round(total)), None)
     if limit := _cgroup().get("memory_bytes_max"):
-        advice = "the kernel ends the run beyond it: keep threads × size of objects below"
+        advice = "keep threads × size of objects below it, or the kernel kills the run"
         yield _limit("limit of memory", units.format_bytes(round(limit)), advice)
     try:
         swaps = Path("/proc/swaps").read_text(encoding="utf-8", errors="replace").splitlines()[1:]
@@ -179,11 +179,14 @@ def _sockets(host: HostFacts) -> Iterator[HostCheck]:
     resting = limits.time_wait > PORTS_QUICK_SHARE * limits.ports
     advice = None
     if resting:
-        advice = f"wait {TIME_WAIT_S} s: ports of earlier connections rest, and new ones are slow"
+        advice = (
+            f"wait {TIME_WAIT_S} s: ports of earlier connections are in"
+            " TIME_WAIT, and new connections are slow"
+        )
     elif limits.ports < 16_384:
         advice = "sysctl -w net.ipv4.ip_local_port_range='1024 65535'"
     yield _limit(
-        "local ports", f"{limits.ports:,}, of which {limits.time_wait:,} are resting", advice
+        "local ports", f"{limits.ports:,}, of which {limits.time_wait:,} are in TIME_WAIT", advice
     )
     window = (host.get("sysctl") or {}).get("net.ipv4.tcp_rmem", "").split()
     if len(window) == 3:
@@ -212,7 +215,9 @@ def _process(folder: Path) -> Iterator[HostCheck]:
     ):
         most = resource.getrlimit(kind)[0]
         if most != resource.RLIM_INFINITY:
-            advice = "lift it: the kernel ends the run, or refuses its record, in the middle"
+            advice = (
+                "raise it: otherwise the kernel may kill the run, or refuse to write its record"
+            )
             yield _limit(f"limit of {name}", f"{most:,} {unit}", advice)
     disabled = facts.read_sysctl("kernel.io_uring_disabled") not in (None, "0")
     advice = "sysctl -w kernel.io_uring_disabled=0, or block devices get a thread for each client"
@@ -220,9 +225,11 @@ def _process(folder: Path) -> Iterator[HostCheck]:
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(there).free
     yield _limit(
-        "room for runs",
+        "free space for runs",
         f"{units.format_bytes(free)} in {folder}",
-        "make room: a run that cannot write its record stops" if free < ROOM_MIN_BYTES else None,
+        "free some space: a run that cannot write its record stops"
+        if free < ROOM_MIN_BYTES
+        else None,
     )
 
 
@@ -235,7 +242,7 @@ def _probes() -> Iterator[HostCheck]:
                 name=f"probe {name}",
                 state="missing",
                 value=str(reason),
-                advice=f"verdicts go without it: {probe.SUMMARY}",
+                advice=f"verdicts lack it: {probe.SUMMARY}",
             )
 
 

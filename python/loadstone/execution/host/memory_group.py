@@ -22,7 +22,7 @@ from loadstone.errors import InputError
 PROC = Path("/proc/self")
 HINT = (
     "run it under systemd-run --scope -p MemoryMax=… , or as root where control groups can be"
-    " written; without limits the real use is in the probes"
+    " written; without limits, the probes record the memory in use"
 )
 
 

@@ -39,7 +39,7 @@ def tell(group: MemoryGroup, run: Path, kills: int) -> None:
     lines = [f"error: {why}"]
     if (run / MANIFEST).exists():
         under_way = _note(group, run, kills, why)
-        lines += [f"trial {trial} was under way" for trial in under_way]
+        lines += [f"trial {trial} was running" for trial in under_way]
         lines.append(f"hint: finished trials are safe: loadstone report {run}")
     lines.append("hint: with a higher limit, or a smaller load, run it into another folder")
     sys.stderr.write("\n".join(lines) + "\n")

@@ -181,7 +181,7 @@ def disk_queue(
     """Return the queue length of the busiest monitored disk of a target, as a quantity."""
     return Quantity(
         name="target_disk_requests",
-        words="until the target's disks have caught up: {} requests are under way at one",
+        words="until the target's disks have caught up: {} requests are queued at one",
         settled_max=DISK_REQUESTS_SETTLED_MAX,
         wait_s=DISK_WAIT_S,
         read=read,
@@ -201,7 +201,7 @@ def _of_connections(demand: Demand, addresses: Sequence[str]) -> Iterator[Quanti
     settled_max = max(int(PORTS_SETTLED_SHARE * limits.ports), int(free))
     yield Quantity(
         name="ports_resting",
-        words=f"until local ports are free: {{}} of {limits.ports:,} rest after connections before",
+        words=f"until local ports are free: {{}} of {limits.ports:,} are in TIME_WAIT",
         settled_max=settled_max,
         wait_s=PORTS_WAIT_S,
         read=lambda: _ports_resting(hosts, limits.tcp_tw_reuse, settled_max),
@@ -210,7 +210,7 @@ def _of_connections(demand: Demand, addresses: Sequence[str]) -> Iterator[Quanti
     closing_max = max(CLOSING_SETTLED_MIN, int(CLOSING_SETTLED_SHARE * clients))
     yield Quantity(
         name="connections_closing",
-        words="until connections are closed: {} of the trials before are closing",
+        words="until connections are closed: {} of earlier trials are closing",
         settled_max=closing_max,
         wait_s=CLOSING_WAIT_S,
         read=lambda: _connections_closing(hosts, closing_max),
@@ -240,7 +240,7 @@ def _of_pages(
 
     yield Quantity(
         name="dirty_bytes",
-        words="until what was written is on the target: {} is in memory alone",
+        words="until written data is on the target: {} is only in memory",
         settled_max=max(DIRTY_SETTLED_MIN_BYTES, int(DIRTY_SETTLED_SHARE * pages["total_bytes"])),
         wait_s=DIRTY_WAIT_S,
         read=read,

@@ -159,8 +159,8 @@ class ArmServers:
         state = _Readiness.of(arm.ready)
         if not state.is_free:
             raise TargetError(
-                f'arm "{name}": {arm.ready} {state.words} before the server is started',
-                "stop what serves there, or give the arms another port or mount point",
+                f'arm "{name}": {arm.ready} {state.words} before its server is started',
+                "stop the server that runs there, or give the arms another port or mount point",
             )
         self._started += 1
         directory, identity = self._make_directory(name, arm)
@@ -200,7 +200,8 @@ class ArmServers:
         if arm.data is None and parent.is_symlink():
             raise TargetError(
                 f'arm "{name}": "{parent}" is a symbolic link',
-                "loadstone made no such link: the folder was changed, or comes from somebody else",
+                "loadstone did not make this link: the folder was changed, or comes"
+                " from somebody else",
             )
         path = parent.resolve() / f"{self._lead}{self._started:04d}-{name}"
         try:
@@ -241,7 +242,7 @@ class ArmServers:
             try:
                 _remove(leg.directory, leg.identity)
             except OSError as error:
-                where = f'arm "{leg.name}" left behind "{leg.directory}"'
+                where = f'arm "{leg.name}" left its directory "{leg.directory}"'
                 self.left.append(
                     LeftBehindError(
                         f"{where}: {error.strerror}",
@@ -266,7 +267,7 @@ class ArmServers:
         printed = f"; it printed: {'; '.join(lines[-LINES_SHOWN:])}" if lines else ""
         return TargetError(
             f'arm "{leg.name}": {what}{printed}',
-            "try its command by hand; it must stay in the foreground",
+            "run its command by hand; it must stay in the foreground",
         )
 
 

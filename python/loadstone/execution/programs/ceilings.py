@@ -219,7 +219,7 @@ class _Ceiling:
         for program in ended:
             if program.state == "timeout":
                 limit_s = step["timeout_ns"] / 1e9
-                raise self._failed(step, f"not done after {limit_s:g} s: {_last(program)}")
+                raise self._failed(step, f"not finished after {limit_s:g} s: {_last(program)}")
             if not program.is_good:
                 code = "" if program.exit_code is None else f"exit code {program.exit_code}: "
                 raise self._failed(step, f"{code}{_last(program)}")
@@ -305,7 +305,7 @@ def _clean_up(document: CeilingDocument) -> list[LeftBehind]:
         (ended,) = run_programs([command], timeout_s=CLEAN_UP_S, is_stopped=lambda: False)
         if not ended.is_good:
             is_late = ended.state == "timeout"
-            why = f"not done after {CLEAN_UP_S:g} s: " if is_late else ""
+            why = f"not finished after {CLEAN_UP_S:g} s: " if is_late else ""
             left.append({"command": list(command), "why": f"{why}{_last(ended)}"})
     return left
 

@@ -46,7 +46,7 @@ class Clusters:
             return {"ceph": digest(answers, pools)} if answers else {}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # Another program may be installed as `ceph`: its output must not end a run.
-            what = f"these are not answers of ceph: {type(error).__name__}: {error}"
+            what = f"not valid output of ceph: {type(error).__name__}: {error}"
             absent["ceph"] = secrets.hide(what, ())
             return {}
 

@@ -286,7 +286,7 @@ def _results(parts: Parts, words: Mapping[str, list[str]]) -> StorageRates:
         job = _read(parts, step, read_fio)
         side = job.read if direction == "read" else job.write
         if side is None:
-            raise InputError(f"fio, {step}: nothing was done in {parts[step][0][:40]!r}")
+            raise InputError(f"fio, {step}: no transfer in {parts[step][0][:40]!r}")
         measured[direction, what] = side
         rates["tool"] = job.tool
     for direction in ("write", "read"):
@@ -319,7 +319,7 @@ def _read(parts: Parts, name: str, read: Callable[[str], _T], *, hint: str | Non
         except InputError as error:
             raise InputError(f"{name}: {clean(error.message)}", error.hint) from error
     is_late = code == 124
-    reason = "not done in time" if is_late else _why(text, code)
+    reason = "not finished in time" if is_late else _why(text, code)
     raise InputError(reason if name in _PLAIN else f"fio, {name}: {reason}", hint)
 
 

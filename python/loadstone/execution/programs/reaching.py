@@ -59,4 +59,4 @@ def why_failed(ended: Ended, timeout_s: float) -> str:
             return "the run was stopped before it answered"
         case _:
             printed = secrets.hide(" ".join(ended.tail.split())[-TEXT_MAX:], ())
-            return printed or f"ended with exit code {ended.exit_code} and said nothing"
+            return printed or f"ended with exit code {ended.exit_code} and printed nothing"

@@ -134,6 +134,6 @@ def _size_of_pool(settings: TargetSettings, interrupt: Interrupt) -> StoreSize:
     stats = pools[pool]
     stored, room = (stats.get("stored"), stats.get("max_avail")) if stats else (None, None)
     if stored is None or room is None:
-        raise InputError(f'ceph df does not tell what pool "{pool}" holds, or its room')
+        raise InputError(f'ceph df reports no used or no free bytes of pool "{pool}"')
     # User data without copies and parity, which Ceph accounts for itself.
     return StoreSize(total_bytes=stored + room, used_bytes=stored)

@@ -47,8 +47,8 @@ def check_queries(documents: Iterable[TrialDocument]) -> None:
             _check_engine(document, is_here=is_here)
             if queries.get("streams") and not entry_of(queries["engine"]).has_streams:
                 raise TargetError(
-                    f'engine "{queries["engine"]}" runs the queries of a process one after another,'
-                    " and is asked for streams",
+                    f'engine "{queries["engine"]}" cannot run streams: it runs the queries'
+                    " of a process one after another",
                     "another engine, or a ClickHouse server by its url",
                 )
         if document["phase"] != LOAD or (document["target"]["name"], queries["storage"]) in counted:
@@ -87,10 +87,10 @@ def _check_engine(document: TrialDocument, *, is_here: bool) -> None:
     if queries["storage"] not in ("parquet", ON_SERVER) and not (
         is_here or queries["is_directory"]
     ):
-        raise TargetError(f"{queries['storage']} is kept in directories alone, not in buckets")
+        raise TargetError(f"{queries['storage']} is kept only in directories, not in buckets")
     if not (is_here or queries["is_directory"] or entry.reads_buckets):
         raise TargetError(
-            f'engine "{queries["engine"]}" reads directories alone, and is asked for a bucket',
+            f'engine "{queries["engine"]}" reads only directories, and the target is a bucket',
             "choose another engine for targets that are object stores",
         )
 

@@ -62,7 +62,7 @@ def read_reply(line: str) -> Reply:
     except ValidationError as error:
         raise ValueError(first_mistake(error, name)) from error
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"found no answer: {line[:100].strip()}") from error
+        raise ValueError(f"not a valid answer: {line[:100].strip()}") from error
     return message
 
 
@@ -233,9 +233,12 @@ class EngineProcess:
             if kills is None or self._kills is None:
                 how += ", as of a process that ran out of memory"
             elif kills > self._kills:
-                kind, how = OUT_OF_MEMORY, f"{how}, and the kernel ended a process for its memory"
+                kind, how = (
+                    OUT_OF_MEMORY,
+                    f"{how}, and the kernel killed a process for lack of memory",
+                )
             else:
-                how += ", and the kernel ended no process for its memory"
+                how += ", and the kernel killed no process for lack of memory"
         self._errors.seek(0)
         printed = self._errors.read().decode(errors="replace").strip()[-SAID_MAX:]
         tail = secrets.hide(f": {printed}" if printed else "", self._hidden)

@@ -89,7 +89,7 @@ def _removed(place: TablePlace, document: TrialDocument) -> Summary:
     mark = place.mark()
     claimed = (document.get("ownership") or {}).get("volumes", [])
     if mark is None and claimed and (volume := place.volume()) not in claimed:
-        why = f"not there to clean: it was on {', or '.join(claimed)}; found was {volume}"
+        why = f"it was on {', or '.join(claimed)}, and its path now leads to {volume}"
         return {"places_left": [{"place": place.name, "kind": "not_there", "reason": why}]}
     if mark is None or mark.run != document["run"]:
         return {"buckets_absent": [place.name], "places_left": []}
@@ -98,7 +98,7 @@ def _removed(place: TablePlace, document: TrialDocument) -> Summary:
         "objects_swept": len(mark.files),
         "buckets_deleted": [] if left else [place.name],
         "places_left": [
-            {"place": place.name, "kind": "foreign", "reason": f"not ours: {name}"}
+            {"place": place.name, "kind": "foreign", "reason": f"not written by this run: {name}"}
             for name in left[:3]
         ],
     }
@@ -163,7 +163,7 @@ class _Trial:
             return summary
         if there is not None and there.run != mark.run:
             raise TargetError(
-                f'"{self._place.name}" has tables of run {there.run[:8]} that are not whole',
+                f'"{self._place.name}" has incomplete tables of run {there.run[:8]}',
                 "loadstone clean with that run's folder removes them",
                 kind="of-another-run",
             )
@@ -182,8 +182,8 @@ class _Trial:
                     break
                 if hash_of(folder / file.name) != file.sha256:
                     raise TargetError(
-                        f'"{folder / file.name}" is damaged: its hash is another',
-                        f'remove "{folder}"; the tables are made anew',
+                        f'"{folder / file.name}" is damaged: its hash differs',
+                        f'remove "{folder}"; the tables are then made again',
                     )
                 before = time.monotonic_ns()
                 self._place.write(file.name, folder / file.name)
@@ -375,7 +375,7 @@ class _Trial:
         mark = self._place.mark()
         if mark is None or not mark.is_complete:
             raise TargetError(
-                f'"{self._place.name}" has no tables', "they are loaded first; start a new run"
+                f'"{self._place.name}" has no tables', "start a new run, which loads them first"
             )
         return self._tables(mark)
 

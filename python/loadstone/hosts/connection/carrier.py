@@ -238,7 +238,7 @@ class Carrier:
         if host is None:
             return
         if host in self._connections:
-            _send(stream, messages.Leave(reason="another agent of this name is there already"))
+            _send(stream, messages.Leave(reason="another agent of this name has already joined"))
             await stream.close()
             return
         connection = self._connections[host] = _Connection(stream)

@@ -93,7 +93,7 @@ def unpack(packed: bytes) -> tuple[str, dict[str, Any]]:
     ):
         case [str(name), dict(body)]:
             return name, body
-    raise ValueError("found no name and body of a message")
+    raise ValueError("found a message without name and body")
 
 
 def split_address(text: str) -> tuple[str, int]:
@@ -192,7 +192,7 @@ async def join(invitation: Invitation, clock: SteadyClock) -> MessageStream:
     except OSError as error:
         raise HostError(
             f"{tried}: {error.strerror or error}",
-            "the run is over, or its address is not this one as seen from here"
+            "the run is over, or this host reaches the controller by another address"
             " (hosts.listen of the campaign)",
             kind="unreachable",
         ) from error
@@ -218,18 +218,18 @@ def _check(first: messages.FromController, invitation: Invitation, clock: Steady
                 raise HostError(
                     f"host {invitation.host}: its clock is {units.format_duration(abs(apart_ns))}"
                     f" {direction} the controller's",
-                    "set the wrong one of the two clocks, best by NTP: timedatectl set-ntp true",
+                    "correct the wrong clock, best by NTP: timedatectl set-ntp true",
                     kind="clock",
                 )
         case messages.Leave(reason=reason):
             raise HostError(
                 f"host {invitation.host}: join {invitation.controller}: {reason}",
-                "start one agent on each host, with the invitation of its own",
+                "start one agent on each host, with its own invitation",
                 kind="host-in-use",
             )
         case _:
             raise HostError(
-                f"host {invitation.host}: join {invitation.controller}: the controller did not"
-                " say welcome first",
+                f"host {invitation.host}: join {invitation.controller}: the first"
+                " message of the controller was not a welcome",
                 "install the same version on all hosts",
             )

@@ -296,7 +296,7 @@ def _notes(cells: Sequence[Result]) -> Iterable[str]:
     unwritten = sum(cell.unwritten for cell in cells)
     if unwritten:
         yield (
-            f"Nor are requests ({unwritten:,}) for objects whose own put had failed, which are no"
+            f"Nor are requests ({unwritten:,}) for objects whose put had failed, which are no"
             " failures of their own.\n"
         )
     lost_races = sum(cell.lost_races for cell in cells)

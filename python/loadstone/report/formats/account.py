@@ -10,7 +10,7 @@ from loadstone.report.pages.account_rows import account_data, answers_of_times
 from loadstone.report.pages.frame import render_page
 from loadstone.report.tables.markdown_tables import pieces_of
 
-FINDINGS_TITLE = "What our rules find in them"
+FINDINGS_TITLE = "Findings of loadstone's rules"
 DETAILS_TITLE = "What was measured with"
 
 

@@ -129,7 +129,7 @@ def _tiles(compared: Comparison) -> Iterable[Tile]:
         if together.low is not None and together.high is not None:
             low, high = units.format_number(together.low), units.format_number(together.high)
             interval = f"95 % interval {low} to {high}"
-        less = " · less is better" if is_lower_better(compared.metric) else ""
+        less = " · lower is better" if is_lower_better(compared.metric) else ""
         yield Tile(
             key="ratio",
             name=f"{compared.b} ÷ {compared.a}",

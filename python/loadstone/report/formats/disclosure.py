@@ -88,7 +88,7 @@ def card_tables(manifest: Manifest) -> Iterator[Table]:
     """Yield what each target answered before the load otherwise than usual, and who could not."""
     for name, card in (manifest.get("cards") or {}).items():
         yield Table(
-            title=f"What {name} honours",
+            title=f"Features of {name}",
             columns=texts("Question", "Answer", "Seen", "What it means here"),
             rows=tuple(
                 (row["question"], row["answer"], row["detail"], row["means"])

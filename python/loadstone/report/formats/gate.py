@@ -44,9 +44,9 @@ def answer(gate: GateAnswer, block_ns: int) -> str:
             return f"{question}: no ({', '.join(each)})"
         case "void" | "no ratio" as outcome:
             state = "void" if outcome == "void" else "lower bounds"
-            return f"{question}: cannot be told, because results are {state}"
+            return f"{question}: unknown, because results are {state}"
     if not gate.rows:
-        return f"{question}: not known, for no block has ended"
+        return f"{question}: not known yet, because no block has ended"
     more = gate.blocks_more
     if more is None:
         return f"{question}: not decided, and not within {gate.rules.looks[-1]} blocks"

@@ -104,7 +104,7 @@ def _row(trend: Trend) -> dict[str, object]:
 
 
 def _caption(trend: Trend) -> str:
-    better = "Less is better" if is_lower_better(trend.metric) else "More is better"
+    better = "Lower is better" if is_lower_better(trend.metric) else "Higher is better"
     words = f"{better}. Newest: {metric_value(trend.points[-1].value, trend.metric)}"
     if trend.expected is None:
         return f"{words}; too few runs to expect a value."

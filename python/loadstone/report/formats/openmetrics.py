@@ -12,7 +12,7 @@ NS_PER_S = 1e9
 
 GAUGES: Mapping[str, tuple[str, Callable[[Result], float | None]]] = {
     "loadstone_requests_per_second": (
-        "Good requests a second: the geometric mean of the trials.",
+        "Successful requests per second: the geometric mean of the trials.",
         lambda cell: cell.requests_per_s,
     ),
     "loadstone_requests_per_second_low": (
@@ -24,10 +24,10 @@ GAUGES: Mapping[str, tuple[str, Callable[[Result], float | None]]] = {
         lambda cell: cell.rate.high if cell.rate.is_spread else None,
     ),
     "loadstone_bytes_per_second": (
-        "Payload of good requests a second, likewise.",
+        "Payload of successful requests per second: the geometric mean of the trials.",
         lambda cell: cell.bytes_per_s,
     ),
-    "loadstone_measured_seconds": ("How long was measured.", lambda cell: cell.duration_s),
+    "loadstone_measured_seconds": ("Length of the measurement.", lambda cell: cell.duration_s),
     "loadstone_client_cpu_seconds_per_request": (
         "Processor time of the load generator for one request.",
         lambda cell: (
@@ -35,11 +35,11 @@ GAUGES: Mapping[str, tuple[str, Callable[[Result], float | None]]] = {
         ),
     ),
     "loadstone_client_resident_bytes": (
-        "Most memory the load generator held.",
+        "Maximum memory of the load generator.",
         lambda cell: cell.client.rss_bytes_max,
     ),
     "loadstone_client_sockets": (
-        "Most sockets the load generator held.",
+        "Maximum number of sockets of the load generator.",
         lambda cell: cell.client.sockets_max,
     ),
 }
@@ -55,22 +55,22 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
             if value is not None:
                 lines.append(f"{name}{_labels(run, cell)} {value:.10g}")
     lines += ["# TYPE loadstone_requests counter"]
-    lines += ["# HELP loadstone_requests Requests by how they ended."]
+    lines += ["# HELP loadstone_requests Requests by outcome."]
     for cell in findings.iterations:
         for outcome, count in {"ok": cell.good, **cell.errors}.items():
             lines.append(f"loadstone_requests_total{_labels(run, cell, outcome=outcome)} {count}")
     lines += ["# TYPE loadstone_request_seconds summary"]
-    lines += ["# HELP loadstone_request_seconds Time of good requests, by kind of time."]
+    lines += ["# HELP loadstone_request_seconds Time of successful requests, by kind of time."]
     for cell in findings.iterations:
         kinds = (("response", cell.response), ("service", cell.service))
         for kind, latency in (*kinds, ("first_byte", cell.first_byte), ("part", cell.part)):
             lines.extend(_summary(run, cell, kind, latency))
     lines += ["# TYPE loadstone_standing gauge"]
-    lines += ["# HELP loadstone_standing 1 for what a rate may be taken for: valid, bound or void."]
+    lines += ["# HELP loadstone_standing 1 for the standing of a rate: valid, bound or void."]
     for cell in findings.iterations:
         lines += [f"loadstone_standing{_labels(run, cell, standing=cell.standing)} 1"]
     lines += ["# TYPE loadstone_marked gauge"]
-    lines += ["# HELP loadstone_marked 1 for each label of what a number is worth."]
+    lines += ["# HELP loadstone_marked 1 for each label of the number."]
     for cell in findings.iterations:
         lines += [f"loadstone_marked{_labels(run, cell, label=label)} 1" for label in cell.labels]
     return ("\n".join([*lines, "# EOF"]) + "\n").encode()

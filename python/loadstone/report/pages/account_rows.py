@@ -30,7 +30,7 @@ from loadstone.report.result_words import spread_note
 
 QUANTILES = ("p50", "p90", "p95", "p99")
 CASES_MAX = 60
-"""More times than these are no chart to look at."""
+"""A chart of more times is not legible."""
 
 RULES_OF_OWN_LIMITS: Mapping[str, str] = {
     "link-ceiling": "client bandwidth",
@@ -199,7 +199,7 @@ def _spread_words(account: Account) -> str:
     if note := spread_note(means, of="Points"):
         return note
     if not any(measurement.spread for measurement in account.measurements):
-        return "Nothing is printed about how far repetitions lay apart."
+        return "The spread of the repetitions is not printed."
     kind = account.disclosure.spread
     return (
         f"The bars are the printed ±: {kind}."

@@ -27,7 +27,7 @@ from loadstone.results.record import Run
 
 Reader = Literal["terminal", "markdown", "page", "page of queries"]
 Section = Literal["capacity", "actions", "numbers", "evidence"]
-"""The part of a page that a table stands in."""
+"""The part of a page that contains a table."""
 
 Tables = Callable[[Run, Findings], Sequence[Table | None]]
 

@@ -92,7 +92,7 @@ def latency_table(findings: Findings) -> Table | None:
         notes.append(f"{NOT_KNOWN} too few requests: fewer than ten lie beyond this percentile.")
     if all(cell.load.get("kind") == "closed" for cell in findings.results):
         notes.append(
-            "Closed loop: a client waits for its answer before it asks again, so its times are "
+            "Closed loop: a client waits for a response before its next request, so its times are "
             "service times, and say nothing about users who arrive on their own."
         )
     return replace(table, notes=tuple(notes))
@@ -118,12 +118,12 @@ def client_table(findings: Findings) -> Table:
         *_little_and_jitter(),
     ]
     notes = (
-        "CPU: time of the load's threads over all requests.",
+        "CPU: time of the load's threads, divided by all requests.",
         "Sockets: TCP sockets of the client host, in use or in TIME_WAIT.",
-        "First done: the first client had no more work; last done: the last request was answered.",
-        "Little's law: requests in flight against rate times time; 1 when the books agree.",
-        "Hiccup: by how much a thread that sleeps for a moment woke late, p99.9 of the trial.",
-        "Waited: how long the worst load thread was ready and had no core.",
+        "First done: the first client had no more work; last done: the last request ended.",
+        "Little's law: requests in flight against rate times time; 1 if the accounting agrees.",
+        "Hiccup: how late a thread that sleeps briefly woke, p99.9 of the trial.",
+        "Waited: how long the worst load thread was ready but had no core.",
     )
     return tabulated("The client", findings.results, fields, caption=caption, notes=notes)
 

@@ -31,7 +31,7 @@ CRYPTO_NOTE = (
 )
 
 BY_USER_TYPE = "Actions by user type"
-ALL_NOTE = f"{ALL}: everything that users of the type did, but for their making and audits."
+ALL_NOTE = f"{ALL}: everything that users of the type did, except their creation and audits."
 
 
 def actions_table(findings: Findings) -> Table | None:

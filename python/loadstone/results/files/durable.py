@@ -122,7 +122,7 @@ def _open_folder(name: str, parent: int) -> int:
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
     except NotADirectoryError as error:
         # Also for a link, which would be ELOOP without O_DIRECTORY.
-        raise OSError(errno.ELOOP, f'"{name}" is a symbolic link, or no folder') from error
+        raise OSError(errno.ELOOP, f'"{name}" is a symbolic link, or not a folder') from error
 
 
 def _open(name: str, parent: int, flags: int, mode: int | None = None) -> int:
@@ -163,7 +163,8 @@ def writing(path: Path) -> Iterator[None]:
 def _not_ours(path: Path, why: str) -> ResultError:
     return ResultError(
         f'cannot write "{path}": {why}',
-        "loadstone made no such file: the folder was changed, or comes from somebody else; to write"
+        "loadstone did not make this file: the folder was changed, or comes from"
+        " somebody else; to write"
         " to a copy of it, remove that file from the copy",
         kind="not-ours",
     )
@@ -226,9 +227,9 @@ def check_changeable(descriptor: int, path: Path) -> None:
     # With root squashing root's files belong to the same user as the folder.
     users = {os.geteuid(), path.parent.stat().st_uid}
     if not stat.S_ISREG(facts.st_mode):
-        raise _not_ours(path, "it is no regular file")
+        raise _not_ours(path, "it is not a regular file")
     if facts.st_nlink > 1:
-        raise _not_ours(path, f"it has {facts.st_nlink} names, of which others may be elsewhere")
+        raise _not_ours(path, f"it has {facts.st_nlink} hard links, some of which may be elsewhere")
     if facts.st_uid not in users:
         raise _not_ours(path, f"it belongs to user {facts.st_uid}")
 
@@ -259,7 +260,7 @@ class FolderLock:
         is_taken = _lock_within(self._descriptor, LOCK_PATIENCE_S)
         holder = os.pread(self._descriptor, _HOLDER_BYTES_MAX, 0)
         if not _may_be_holder(holder):
-            raise _not_ours(path, "it holds something else than a lock does")
+            raise _not_ours(path, "it does not contain a lock")
         if not is_taken:
             holder_name = holder.decode(errors="replace").strip()
             raise ResultError(

@@ -209,9 +209,7 @@ class _Steps:
                 return step._replace(content=self._number(expected))
             case DeleteOperation():
                 if self._written.pop(place, None) is None:
-                    raise ValueError(
-                        f'deletes "{operation.name}", which is no object that is there'
-                    )
+                    raise ValueError(f'deletes "{operation.name}", which does not exist')
                 return step
             case ListOperation():
                 names = set(operation.result.dir_content)

@@ -51,14 +51,14 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
 
 def _request(place: FileLine, words: list[str], start_ns: int, losses: Losses) -> Traced | None:
     if len(words) == 2 and words[1] in OF_FILES:
-        losses.leave_out(f"{words[1]}: no action of a script")
+        losses.leave_out(f"{words[1]}: not an action of a script")
         return None
     if len(words) != 4:
         place.refuse(f"has {len(words)} words, expected FILE ACTION OFFSET LENGTH")
     name, action = words[0], words[1]
     offset, length = whole(place, "offset", words[2]), whole(place, "length", words[3])
     if action in WITHOUT_OBJECT:
-        losses.leave_out(f"{action}: no action of a script")
+        losses.leave_out(f"{action}: not an action of a script")
         return None
     if action not in ACTIONS:
         place.refuse(f'found action "{action}", expected one of {", ".join(ACTIONS)}')

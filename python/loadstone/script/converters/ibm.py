@@ -44,7 +44,7 @@ def _request(place: FileLine, words: list[str], losses: Losses) -> Traced | None
         place.refuse(f'found operation "{operation}", expected one such as REST.GET.OBJECT', EDITED)
     action = ACTIONS.get(operation)
     if action is None:
-        losses.leave_out(f"{operation}: no action of a script")
+        losses.leave_out(f"{operation}: not an action of a script")
         return None
     if len(words) == LONGEST:
         first, last = whole(place, "first", words[4]), whole(place, "last", words[5])

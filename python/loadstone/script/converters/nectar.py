@@ -38,7 +38,7 @@ def _request(place: FileLine, row: Mapping[str, str], losses: Losses) -> Traced 
         return None
     action = ACTIONS.get(operation)
     if action is None:
-        losses.leave_out(f"{operation.upper()}: no action of a script")
+        losses.leave_out(f"{operation.upper()}: not an action of a script")
         return None
     if status >= _ERROR and (status != _NOT_FOUND or action == "WRITE"):
         losses.leave_out("requests that failed")

@@ -26,7 +26,7 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
     logged = [record for record in chosen if record.operations_path is not None]
     if not logged:
         raise InputError(
-            f'"{path}" keeps no log of requests', "run with log_requests: true, or --log-requests"
+            f'"{path}" has no log of requests', "run with log_requests: true, or --log-requests"
         )
     for record in logged:
         yield from _of_trial(record, losses)
@@ -42,7 +42,7 @@ def _of_trial(record: Record, losses: Losses) -> Iterator[Traced]:
             line += 1
             action = ACTIONS.get(operation)
             if action is None:
-                losses.leave_out(f"{operation}: no action of a script")
+                losses.leave_out(f"{operation}: not an action of a script")
                 continue
             if outcome not in ("ok", "http_404"):
                 losses.leave_out(f"requests that failed ({outcome})")

@@ -86,7 +86,7 @@ def _request(place: FileLine, line: str, losses: Losses) -> Traced | None:
     start_ns = _time(place, match["time"])
     action = ACTIONS.get(match["operation"])
     if action is None:
-        losses.leave_out(f"{match['operation']}: no action of a script")
+        losses.leave_out(f"{match['operation']}: not an action of a script")
         return None
     status = 0 if match["status"] == "-" else int(match["status"])
     if status == _PARTIAL:

@@ -24,7 +24,7 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
             for _, row in rows:
                 action = ACTIONS.get(row["op"])
                 if action is None:
-                    losses.leave_out(f"{row['op']}: no action of a script on one object")
+                    losses.leave_out(f"{row['op']}: not an action of a script on one object")
                 elif row["error"]:
                     losses.leave_out("requests that failed")
                 else:

@@ -1,4 +1,4 @@
-"""Gate a build of a server: is it no worse than its base?
+"""Compare a new build of a server with its base; fail if it is worse.
 
 Both servers are started in turns, on new data for each leg, in blocks of random order, until it is
 known on which side of the margin the new one lies: by its rate, p99, processor time a request and
@@ -64,13 +64,19 @@ def command(
         ),
     ],
     base: Annotated[
-        str | None, typer.Option(help="Command that serves the base.", metavar="COMMAND")
+        str | None,
+        typer.Option(help="Command that starts the server of the base build.", metavar="COMMAND"),
     ] = None,
     new: Annotated[
-        str | None, typer.Option(help="Command that serves the new build.", metavar="COMMAND")
+        str | None,
+        typer.Option(help="Command that starts the server of the new build.", metavar="COMMAND"),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="In the place of --base: last-green.", metavar="last-green")
+        str | None,
+        typer.Option(
+            help="Instead of --base: last-green, the newest build that passed.",
+            metavar="last-green",
+        ),
     ] = None,
     history: Annotated[
         Path, typer.Option(help="Folder of earlier runs, for --baseline.", metavar="DIR")
@@ -87,10 +93,10 @@ def command(
         str | None,
         typer.Option(help="Command that stops a server; default: SIGTERM.", metavar="COMMAND"),
     ] = None,
-    margin: Annotated[str, typer.Option(help="By how much it may be worse.")] = "3%",
-    alpha: Annotated[str, typer.Option(help="How often the answer may be wrong.")] = "5%",
+    margin: Annotated[str, typer.Option(help="How much worse the new build may be.")] = "3%",
+    alpha: Annotated[str, typer.Option(help="Accepted probability of a wrong answer.")] = "5%",
     metrics: Annotated[
-        str, typer.Option(help="What is judged, with commas.", metavar="NAME,...")
+        str, typer.Option(help="Metrics to judge, separated by commas.", metavar="NAME,...")
     ] = "rate,p99,cpu,memory",
     blocks_max: Annotated[int, typer.Option(min=6, max=1000, help="Most blocks.")] = BLOCKS_MAX,
     output: RunFolder = None,
@@ -106,7 +112,7 @@ def command(
     ] = "terminal",
     allow_commands: AllowCommands = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="A line for each trial, too.")
+        bool, typer.Option("--verbose", "-v", help="Also print a line for each trial.")
     ] = False,
     quiet: Quiet = False,
 ) -> int:
@@ -129,7 +135,7 @@ def command(
     if is_typed:
         if new is None or (base is None) == (baseline is None):
             raise InputError(
-                "two servers are compared, each by one command",
+                "a gate compares two servers, each started by one command",
                 "pass --new COMMAND, and --base COMMAND or --baseline last-green",
             )
         if baseline not in (None, LAST_GREEN):
@@ -146,7 +152,8 @@ def command(
     else:
         if (base, new, baseline, ready, stop) != (None,) * 5:
             raise InputError(
-                "a campaign file has its commands in arms", "leave out --base and --new"
+                "a campaign file names the commands of its servers under arms",
+                "leave out --base and --new",
             )
         campaign = _of_file(words, blocks_max)
     arms = tuple(campaign.arms)

@@ -62,14 +62,16 @@ def command(
     subject: Annotated[
         str,
         typer.Argument(
-            help="A run folder, or what to try on a store.", metavar="RUN|bestiary|durability"
+            help="A run folder; or, of a store, bestiary or durability.",
+            metavar="RUN|bestiary|durability",
         ),
     ],
     target: Annotated[
         str | None, typer.Argument(help="The store's address.", metavar="TARGET")
     ] = None,
     sample: Annotated[
-        int | None, typer.Option(min=1, help="RUN: read back so many objects, drawn by chance.")
+        int | None,
+        typer.Option(min=1, help="RUN: number of objects to read back, chosen at random."),
     ] = None,
     kill: Annotated[
         str | None, typer.Option(help="Command that kills the store.", metavar="COMMAND")
@@ -82,7 +84,7 @@ def command(
     ] = None,
     maintain: Annotated[
         str | None,
-        typer.Option(help="Command of its garbage collection or vacuum.", metavar="COMMAND"),
+        typer.Option(help="Command that runs its garbage collection or vacuum.", metavar="COMMAND"),
     ] = None,
     degrade: Annotated[
         str | None,
@@ -98,7 +100,8 @@ def command(
         ),
     ] = None,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, help="durability: objects of each load.")
+        int,
+        typer.Option("--count", "-n", min=1, help="durability: number of objects in each load."),
     ] = 100_000,
     duration: Annotated[
         str, typer.Option("--duration", "-d", help="durability: how long each load lasts.")
@@ -109,7 +112,9 @@ def command(
     size: Annotated[
         str, typer.Option("--size", "-s", help="durability: size of each object.")
     ] = "4KiB",
-    times: Annotated[int, typer.Option(min=1, help="durability: how often each fault comes.")] = 5,
+    times: Annotated[
+        int, typer.Option(min=1, help="durability: number of times that each fault is injected.")
+    ] = 5,
     settings: TargetSettings = None,
     form: TerminalOrJson = "terminal",
     output: Annotated[
@@ -117,7 +122,7 @@ def command(
         typer.Option(
             "--output",
             "-o",
-            help="A page (.html) or document (.json); of durability the run folder.",
+            help="File for a page (.html) or document (.json); for durability, the run folder.",
         ),
     ] = None,
     overwrite: Overwrite = False,
@@ -219,12 +224,12 @@ def _measure(
 
     commands = {name: split_command(text) for name, text in given.items()}
     if START not in commands:
-        raise InputError("what survives a fault is known once the store is back", "pass --start")
+        raise InputError("durability needs the command that starts the store again", "pass --start")
     folder = output or session.default_folder(DURABILITY)
     with FaultCommands(commands, ready or url_of(target), Interrupt()) as faults:
         names = [name for name in FAULT_NOUNS if name in faults.actions]
         if not names:
-            raise InputError("there is no fault to survive", "pass --kill or --power-cut")
+            raise InputError("durability needs a fault", "pass --kill or --power-cut")
         load["blocks"] = times * len(names)
         campaign = campaign_from_flags(
             "put", target, settings=parse_settings(settings),
@@ -244,7 +249,7 @@ def _print(bestiary: "Bestiary") -> None:
         sighting = ": ".join(filter(None, (row["finding"], row["detail"])))
         text = f"{row['sequence']} – {sighting}" if sighting else row["sequence"]
         rows.append((row["number"], row["answer"], thread_of(row["reference"]), text))
-    print_table(("", "answer", "thread", "sequence – what was seen"), rows)
+    print_table(("", "answer", "thread", "sequence – observation"), rows)
     for row in bestiary["rows"]:
         if row["answer"] == "failed":
             print_words(plain(f"{row['number']}: {row['reference']}"))
@@ -286,6 +291,6 @@ def _read_back(run: Path, sample: int | None, *, allow_commands: bool) -> int:
                 if audited.findings or not audited.has_read:
                     code = exit_code.FAILED
         if interrupt.is_asked:
-            say("the audit was stopped, and its answer is not kept")
+            say("the audit was stopped; its result is not kept")
             return exit_code.INTERRUPTED
     return code

@@ -112,7 +112,7 @@ def command(
             "--iterations",
             "--loops",
             "-i",
-            help="Number of passes over the same objects, of reads.",
+            help="Number of passes over the same objects; only for reads.",
         ),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Repeat everything on fresh objects.")] = None,
@@ -122,11 +122,11 @@ def command(
     ] = None,
     rate: Annotated[
         str | None,
-        typer.Option(help="Open load: requests per second, which do not wait for answers."),
+        typer.Option(help="Open load: requests per second, sent without waiting for responses."),
     ] = None,
     arrivals: Annotated[str | None, typer.Option(help="Open load: poisson or constant.")] = None,
     clients_max: Annotated[
-        int | None, typer.Option(help="Open load: most requests in flight.")
+        int | None, typer.Option(help="Open load: maximum number of requests in flight.")
     ] = None,
     cpus: Annotated[
         str | None, typer.Option(help="CPUs to bind load threads to, one each, in turn: 0-3,8.")
@@ -137,22 +137,27 @@ def command(
     source: Annotated[
         str | None,
         typer.Option(
-            help="Addresses of this host that connections leave from, in turn.",
+            help="Addresses of this host to connect from, in turn.",
             metavar="ADDRESS,ADDRESS,...",
         ),
     ] = None,
     rate_limit: Annotated[
         str | None,
-        typer.Option("--rate-limit", "--rps-limit", help="Closed load: the highest rate."),
+        typer.Option("--rate-limit", "--rps-limit", help="Closed load: maximum rate."),
     ] = None,
     ramp_up: Annotated[
         str | None,
         typer.Option(
-            "--ramp-up", "--warm-up", help="Load before measuring; default 2s without -n and -d."
+            "--ramp-up",
+            "--warm-up",
+            help="Length of the load before the measurement; default 2s without -n and -d.",
         ),
     ] = None,
     ramp_down: Annotated[
-        str | None, typer.Option("--ramp-down", "--cool-down", help="Load after measuring.")
+        str | None,
+        typer.Option(
+            "--ramp-down", "--cool-down", help="Length of the load after the measurement."
+        ),
     ] = None,
     verify: Annotated[
         str | None, typer.Option(help="Share of reads whose bytes are checked: 100%, 0.01, 0.")
@@ -179,7 +184,7 @@ def command(
     encrypt_paths: Annotated[
         str | None, typer.Option(help="Encrypt keys of objects on the client: aes-256-siv.")
     ] = None,
-    timeout: Annotated[str | None, typer.Option(help="Most time for one request.")] = None,
+    timeout: Annotated[str | None, typer.Option(help="Time limit of one request.")] = None,
     no_keepalive: NoKeepAlive = False,
     on_error: Annotated[
         str | None, typer.Option(help="After a failed request: continue or stop.")
@@ -188,7 +193,7 @@ def command(
     hosts: Annotated[
         str | None,
         typer.Option(
-            help="Hosts that make the load together, by ssh; -t is per host.",
+            help="Hosts that generate the load together, reached by ssh; -t is per host.",
             metavar="HOST,HOST,...",
         ),
     ] = None,
@@ -210,12 +215,13 @@ def command(
         bool,
         typer.Option(
             "--audit-history",
-            help="Judge each call of sessions or a mix by its times; objects of a mix are then "
-            "read, written and deleted by all clients.",
+            help="Judge each call of sessions or a mix by its times; all clients then read, "
+            "write and delete the objects of a mix.",
         ),
     ] = False,
     card: Annotated[
-        bool, typer.Option("--card", help="First ask the target what it honours: loadstone card.")
+        bool,
+        typer.Option("--card", help="First test what the target supports, as loadstone card does."),
     ] = False,
     allow_foreign: AllowForeign = False,
     reuse: Annotated[
@@ -226,7 +232,7 @@ def command(
         bool,
         typer.Option(
             "--existing",
-            help="Read the objects that are there: TARGET names their bucket (and a prefix), or "
+            help="Read existing objects: TARGET names their bucket (and a prefix), or "
             "directory. They are listed first; nothing is written.",
         ),
     ] = False,
@@ -234,7 +240,8 @@ def command(
         Path | None,
         typer.Option(
             "--list",
-            help="As --existing, of the objects in a file: Parquet, CSV, or a key on each line.",
+            help="Like --existing, for objects listed in a file: Parquet, CSV, or a"
+            " key on each line.",
             metavar="FILE",
         ),
     ] = None,

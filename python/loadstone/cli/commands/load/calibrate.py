@@ -77,7 +77,7 @@ def command(
     no_keepalive: NoKeepAlive = False,
     settings: TargetSettings = None,
     directory: Annotated[
-        Path, typer.Option(help="A directory in memory, for file and block.")
+        Path, typer.Option(help="A directory on a tmpfs, for drivers file and block.")
     ] = Path("/dev/shm"),
     show: Annotated[
         bool,
@@ -178,7 +178,7 @@ def _tell_standing(
             f"note: {old.driver} {old.operation} {size}, {old.clients} clients:"
             f" {units.format_rate(new.requests_per_s)} now, and"
             f" {units.format_rate(old.requests_per_s)} of {session.measured:%Y-%m-%d %H:%M} UTC"
-            " stands: a ceiling is the highest rate reached",
+            " is kept: a ceiling is the highest rate reached",
             file=sys.stderr,
         )
 
@@ -285,8 +285,8 @@ def _warn(seconds: float) -> None:
     busy = os.getloadavg()[0]
     if busy > len(os.sched_getaffinity(0)) / 2:
         say(
-            f"warning: the host is busy (load {busy:.1f}): ceilings will come out too low; higher"
-            " ones of the last 7 days stand"
+            f"warning: the host is busy (load {busy:.1f}): ceilings will be too low; higher"
+            " ones of the last 7 days are kept"
         )
 
 
@@ -345,7 +345,7 @@ def _print(stored: "Calibration", path: Path, form: str) -> None:
     print()
     served = ", ".join(name for name in calibrated_drivers() if facts_of(name).is_served)
     print(f"{served}: the server shares this host's processors, and the rates are those of both.")
-    print('A target elsewhere leaves the client all cores: at most cores times "/s per core".')
+    print('With a target on another host, the client has all cores: at most cores × "/s per core".')
     print(f"kept in {path}")
 
 

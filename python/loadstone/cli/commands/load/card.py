@@ -56,13 +56,13 @@ def command(
     ],
     bucket: Annotated[
         str | None,
-        typer.Option("--bucket", "-b", help="A bucket to try it in; default: a new one."),
+        typer.Option("--bucket", "-b", help="Bucket for the tests; default: a new one."),
     ] = None,
     allow_foreign: AllowForeign = False,
     with_retention: Annotated[
         bool,
         typer.Option(
-            "--retention", help="Also lock two objects for seconds, in a bucket of its own."
+            "--retention", help="Also lock two objects for some seconds, in a separate bucket."
         ),
     ] = False,
     settings: TargetSettings = None,

@@ -56,7 +56,7 @@ def command(
             help="The run folder.", metavar="RUN", autocompletion=completion.run_folders
         ),
     ],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     versions: Annotated[
         bool,
         typer.Option(
@@ -83,7 +83,7 @@ def command(
             what = f'skipped: this loadstone has no driver "{driver}", and deletes nothing with it'
             say(f"warning: {what}")
         if not left:
-            print(f"nothing is left of run {run}")
+            print(f"run {run} has no data left on its targets")
             return 0
         print("written by this run, and possibly still there:")
         for remains in left:
@@ -137,7 +137,7 @@ def _remove(left: list[Remains], folder: Path, *, with_versions: bool) -> tuple[
                 print(plain(f"  {line}"), file=sys.stderr)
             if not is_removed(summary, remains.clean_up):
                 code = code or exit_code.LEFT
-                say(f"error: {remains.describe()}: something is left")
+                say(f"error: {remains.describe()}: data is left on the target")
                 for hint in hints_of(summary, folder):
                     say(f"hint: {hint}")
     if interrupt.is_asked:

@@ -78,7 +78,7 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option(help="make: seed of all random choices.")] = 1,
     size: Annotated[
-        str | None, typer.Option(help="Size of objects, if it is not known otherwise.")
+        str | None, typer.Option(help="Size of objects whose size is not stated.")
     ] = None,
     sessions_by: Annotated[
         SessionsBy,
@@ -142,7 +142,7 @@ def _make(
     from loadstone.script.table import writing
 
     if len(names) != 1:
-        raise InputError("a script is made by one generator", "loadstone script make users -o FILE")
+        raise InputError("script make takes one generator", "loadstone script make users -o FILE")
     generator = find_generator(names[0])
     given = {"size": size or SIZE, "copies": 1, **parse_settings(settings)}
     read = read_settings(generator, given)
@@ -267,7 +267,9 @@ def _facts(summary: "ScriptSummary") -> Iterator[str]:
     )
     if summary.prepared:
         size = units.format_bytes(summary.prepared_bytes)
-        yield f"there before the script begins: {units.counted(summary.prepared, 'object')}, {size}"
+        yield (
+            f"present before the script begins: {units.counted(summary.prepared, 'object')}, {size}"
+        )
     if summary.lists:
         yield f"listings: {summary.lists:,}, the exact set is known for {summary.lists_checked:,}"
     if summary.span_ns is not None:

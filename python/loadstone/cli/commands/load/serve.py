@@ -37,7 +37,7 @@ PAIRS = (
 
 
 def command(
-    port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 takes a free one.")] = 9000,
+    port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 chooses a free one.")] = 9000,
     bind: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     data: Annotated[
         Path | None, typer.Option(help="Directory for the objects; default: memory.")
@@ -45,9 +45,9 @@ def command(
     fsync: Annotated[
         bool, typer.Option("--fsync", help="With --data: flush before each acknowledgement.")
     ] = False,
-    memory: Annotated[str, typer.Option(help="Most memory for objects.")] = "4GiB",
+    memory: Annotated[str, typer.Option(help="Maximum memory for objects.")] = "4GiB",
     region: Annotated[str, typer.Option(help="Region of the store.")] = "us-east-1",
-    token_life: Annotated[str, typer.Option(help="Life of a Swift token.")] = "1h",
+    token_life: Annotated[str, typer.Option(help="Lifetime of a Swift token.")] = "1h",
     threads: Annotated[int | None, typer.Option(help="Threads; default: one per core.")] = None,
     null: Annotated[
         bool, typer.Option("--null", help="Store nothing, and answer at once.")
@@ -67,12 +67,14 @@ def command(
     from loadstone import _loadgen
 
     if object_size is not None and not null:
-        raise InputError("--object-size needs --null", "a store gives back what was written")
+        raise InputError(
+            "--object-size needs --null", "without --null, objects have the sizes that were written"
+        )
     if null:
         if data is not None:
-            raise InputError("--null stores nothing, so it has no use for --data")
+            raise InputError("--data does not apply to --null, which stores nothing")
         if burn:
-            raise InputError("--null answers at once, so it has no use for --burn")
+            raise InputError("--burn does not apply to --null, which answers at once")
         _serve_null(bind, port, threads, units.parse_size(object_size or "4KiB"))
         return
     config: dict[str, object] = {

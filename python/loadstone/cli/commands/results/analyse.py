@@ -66,7 +66,7 @@ def command(
         for finding in findings:
             _print_finding(finding, with_evidence=evidence)
         if not findings:
-            print("  nothing was found")
+            print("  no findings")
         if mistakes:
             _print_mistakes(account)
         print()
@@ -139,7 +139,9 @@ def _print_finding(finding: Finding, *, with_evidence: bool) -> None:
     for evidence in finding.evidence[:EVIDENCE_SHOWN]:
         place = f"  ({evidence.place})" if evidence.place else ""
         held = (
-            f", held against {_shown(evidence.threshold)}" if evidence.threshold is not None else ""
+            f", compared with {_shown(evidence.threshold)}"
+            if evidence.threshold is not None
+            else ""
         )
         value = f"{evidence.metric}: {_shown(evidence.value)} {evidence.unit}".rstrip()
         print_words(f"{value}{held}{place}", indent="      ", below="        ")

@@ -79,7 +79,7 @@ def command(
     factor: Annotated[
         list[str] | None,
         typer.Option(
-            help="The factor that is compared, and so may differ: threads, size, workload, verify,"
+            help="Factor to compare, which may differ: threads, size, workload, verify,"
             " loadstone and the like; repeatable."
         ),
     ] = None,
@@ -87,7 +87,8 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Only these cases of a side that has them: nodes=5, operation=upload. Repeatable.",
+            help="Only cases with this fact, on a side that has it: nodes=5,"
+            " operation=upload. Repeatable.",
         ),
     ] = None,
     insist: Annotated[
@@ -192,7 +193,9 @@ def _check_facts(
         known = dict.fromkeys(str(case[name]) for case in cases if name in case)
         if value not in known:
             names = dict.fromkeys(key for case in cases for key in case)
-            hint = f"{name} is {', '.join(known)}" if known else f"a case has {', '.join(names)}"
+            hint = (
+                f"values of {name}: {', '.join(known)}" if known else f"facts: {', '.join(names)}"
+            )
             raise InputError(f'no case has {name} "{value}" (--only {name}={value})', hint)
 
 
@@ -292,7 +295,7 @@ def _print(compared: Comparison, *, is_control: bool, is_full: bool) -> None:
         for difference in compared.refused:
             print(f"  {difference}")
     if compared.kinds:
-        print("not of one kind, by their cards:")
+        print("of different kinds, by their cards:")
         for kind in compared.kinds[: claims.KINDS_SHOWN]:
             print(plain(f"  {kind}"))
         if (more := len(compared.kinds) - claims.KINDS_SHOWN) > 0:
@@ -313,7 +316,8 @@ def _print(compared: Comparison, *, is_control: bool, is_full: bool) -> None:
 def _print_types(compared: Comparison, *, is_full: bool) -> None:
     """Print the rows of user types, below those of all users."""
     print(
-        "the same by type of user; ALL is all of its actions but the creation of users and audits"
+        "the same by type of user; ALL is all of its actions except the creation of"
+        " users and audits"
     )
     _print_cases(compared, is_full=is_full)
     _print_words([claims.undecided_words(compared), *claims.without_partner(compared)])

@@ -83,7 +83,7 @@ def command(
     if form not in FORMATS.values():
         raise InputError.of_value(form, f"a format: {', '.join(dict.fromkeys(FORMATS.values()))}")
     if form == "html" and output is None:
-        raise InputError("a page is a file", "name it: -o history.html")
+        raise InputError("cannot print an HTML page", "name a file: -o history.html")
     entries, name = _of_one_campaign(_read(folders), campaign)
     traced = history.trace(entries, metrics=metric or history.METRICS, seed=seed)
     if not traced.trends:
@@ -118,7 +118,7 @@ def _form_of(output: Path | None) -> str:
     suffix = output.suffix.lower() if output is not None else ""
     if suffix not in FORMATS:
         raise InputError(
-            f'the ending of "{output}" is not a format of a history',
+            f'cannot tell the format of a history from the ending of "{output}"',
             "name a file that ends in .html, .json or .csv, or give -f",
         )
     return FORMATS[suffix]
@@ -168,7 +168,7 @@ def _of_one_campaign(
     names = dict.fromkeys(name for name, _ in named_entries)
     if wanted is not None and wanted not in names:
         known = ", ".join(names) or "none that can be read"
-        raise InputError(f'no run is of campaign "{wanted}"', f"these runs are of: {known}")
+        raise InputError(f'no run of campaign "{wanted}"', f"these runs are of: {known}")
     if wanted is None and len(names) > 1:
         raise InputError(
             f"these runs are of {len(names)} campaigns: {', '.join(names)}",
@@ -201,7 +201,7 @@ def _as_text(traced: "History") -> str:
 def _heading(metric: str) -> str:
     from loadstone.analysis.accounts.account import is_lower_better
 
-    better = "less is better" if is_lower_better(metric) else "more is better"
+    better = "lower is better" if is_lower_better(metric) else "higher is better"
     return f"{metric_words(metric)} ({better})"
 
 
@@ -232,7 +232,7 @@ def _answer(traced: "History") -> str:
 
     answer = answer_words(traced)
     if max(len(trend.points) for trend in traced.trends) < RUNS_FOR_A_CHANGE:
-        answer += f"\nChanges of level are found from {RUNS_FOR_A_CHANGE} runs on."
+        answer += f"\nChanges of level are detected in {RUNS_FOR_A_CHANGE} runs or more."
     return answer
 
 

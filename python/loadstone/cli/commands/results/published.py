@@ -40,7 +40,9 @@ def command(
         name = action
     if name is None:
         known = ", ".join(reports.PUBLISHED)
-        raise InputError("no report is named", f"loadstone published show NAME: {known}")
+        raise InputError(
+            "the name of a report is missing", f"loadstone published show NAME: {known}"
+        )
     report = reports.find(name)
     if form == "json":
         print(json.dumps(account_json(report.account()), indent=2, ensure_ascii=False))

@@ -70,7 +70,9 @@ def command(
     spread: Annotated[
         Literal["seconds", "trials"], typer.Option(help="The meaning of ±: over seconds or trials.")
     ] = "seconds",
-    decimal_comma: Annotated[bool, typer.Option(help="Write 0,5 for 0.5 in tables.")] = False,
+    decimal_comma: Annotated[
+        bool, typer.Option(help="Write a decimal comma in tables: 0,5.")
+    ] = False,
     megabyte: Annotated[
         Literal["MB", "MiB"], typer.Option(help="Unit of MB/Sec: MB or MiB.")
     ] = "MB",
@@ -152,8 +154,8 @@ def _print_accounts(
         return False
     if not all(map(is_account, runs)):
         raise InputError(
-            "runs and published reports or files cannot share a report",
-            "use a separate command for them",
+            "cannot report runs together with published reports or files",
+            "use one command for each kind",
         )
     if conditions:
         raise InputError(
@@ -173,7 +175,8 @@ def _form_of(output: Path | None) -> str:
         if report.suffix == suffix:
             if report.is_folder:
                 raise InputError(
-                    f'"{output}" cannot be written: report "{report.name}" is several files',
+                    f'cannot write file "{output}": report "{report.name}" consists of'
+                    " several files",
                     f"name a folder for them: -f {report.name} -o DIR",
                 )
             return report.name

@@ -27,7 +27,7 @@ def command(
         Path, typer.Argument(help="A folder of run folders, or one run.", metavar="[DIR]")
     ] = Path("runs"),
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on loopback; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port on loopback; 0 chooses a free one.")
     ] = 0,
 ) -> None:
     if not extras.has("report"):
@@ -40,10 +40,11 @@ def command(
         server = PageServer(folder, port)
     except OSError as error:
         raise LoadstoneError(
-            f"cannot listen on 127.0.0.1:{port}: {error.strerror}", "name another --port, or none"
+            f"cannot listen on 127.0.0.1:{port}: {error.strerror}",
+            "name another --port, or leave it out",
         ) from error
     with server:
-        print(plain(f"showing {folder} to those who have this address:"), file=sys.stderr)
+        print(plain(f"showing {folder} to everyone who has this address:"), file=sys.stderr)
         print(server.url, flush=True)
         print("Ctrl-C ends it.", file=sys.stderr)
         try:
