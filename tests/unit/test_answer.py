@@ -216,6 +216,20 @@ def test_the_most_frequent_error_is_on_the_first_screen(rounds: tuple[Run, Findi
     assert failing.example in " ".join(lines[at : at + 2])
 
 
+def test_a_long_error_keeps_its_request_and_its_reason(rounds: tuple[Run, Findings]) -> None:
+    run, findings = rounds
+    path = "/bench-1/" + "k" * 200
+    example = f"GET {path} at 127.0.0.1:9000: HTTP 404 NoSuchBucket: the bucket does not exist"
+    results = [
+        replace(result, example=example) if result.failed else result for result in findings.results
+    ]
+    lines = shown(run, replace(findings, results=results))
+    (at,) = [at for at, line in enumerate(lines) if line.startswith(" ! failed")]
+    assert lines[at + 1].split()[0] == "GET"
+    assert lines[at + 1].endswith("HTTP 404 NoSuchBucket: the bucket does not exist")
+    assert len(lines[at + 1]) == 80
+
+
 def test_a_caution_with_a_long_reason_leaves_its_count_out(
     rounds: tuple[Run, Findings], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -384,9 +384,18 @@ def _failures(findings: Findings, answer: Answer, width: int) -> Iterable[Text]:
     if words:
         lines = [f" ! failed   {words}: {example}" if example else f" ! failed   {words}"]
         if len(lines[0]) > width:
-            lines = [f" ! failed   {words}:", f"            {example}"]
+            indent = " " * 12
+            lines = [f" ! failed   {words}:", indent + _with_ends(example, width - len(indent))]
         for line in lines:
             yield _line(line, width, "bold red")
+
+
+def _with_ends(example: str, room: int) -> str:
+    """Return an error cut in its middle: it begins with the request and ends with the reason."""
+    if len(example) <= room:
+        return example
+    end = 3 * room // 4
+    return f"{example[: room - end - 1]}…{example[-end:]}"
 
 
 def _store(findings: Findings, width: int) -> Iterable[Text]:
