@@ -24,10 +24,10 @@ from loadstone._loadgen import Histogram, Table
 from loadstone.documents.summary import Summary
 from loadstone.hosts import executor as of_hosts
 from loadstone.hosts import messages
+from loadstone.hosts.carrier import HostMessage
 from loadstone.hosts.clock import Clock
-from loadstone.hosts.connection.carrier import HostMessage
-from loadstone.hosts.connection.stream import pack, unpack
 from loadstone.hosts.executor import OnHosts
+from loadstone.hosts.stream import pack, unpack
 from loadstone.results.record import INTERVAL_SCHEMA
 from loadstone.results.writer import RunWriter, TrialWriter
 from loadstone.steady_clock import SteadyClock

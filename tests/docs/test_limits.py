@@ -10,8 +10,8 @@ from loadstone.campaign.drivers import BucketNames
 from loadstone.campaign.planning import beyond
 from loadstone.campaign.reading import source
 from loadstone.formats import reading
-from loadstone.results import layout, record
-from loadstone.results.files import line_log, tables
+from loadstone.results import layout, line_log, record
+from loadstone.results.files import tables
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "run-folder.md"
 

@@ -17,8 +17,8 @@ import msgpack
 import pytest
 
 from loadstone.hosts import agent, messages
-from loadstone.hosts.connection.carrier import Carrier
-from loadstone.hosts.connection.stream import MessageStream, pack, unpack
+from loadstone.hosts.carrier import Carrier
+from loadstone.hosts.stream import MessageStream, pack, unpack
 
 
 class Runs:

@@ -26,9 +26,9 @@ from loadstone.campaign.planning.plan import make_plan
 from loadstone.errors import HostError
 from loadstone.execution import runner
 from loadstone.hosts import agent, executor
-from loadstone.hosts.connection.carrier import Carrier
-from loadstone.hosts.connection.stream import join
+from loadstone.hosts.carrier import Carrier
 from loadstone.hosts.session import HostSession
+from loadstone.hosts.stream import join
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 from loadstone.steady_clock import SteadyClock

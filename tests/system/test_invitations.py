@@ -23,9 +23,9 @@ from cryptography.x509.oid import NameOID
 from loadstone._loadgen import Table
 from loadstone.errors import HostError
 from loadstone.hosts import agent, messages
-from loadstone.hosts.connection.carrier import Authority, Carrier
-from loadstone.hosts.connection.invitation import Invitation, parse_invitation
-from loadstone.hosts.connection.stream import (
+from loadstone.hosts.carrier import Authority, Carrier
+from loadstone.hosts.invitation import Invitation, parse_invitation
+from loadstone.hosts.stream import (
     MESSAGE_BYTES_MAX,
     Identity,
     MessageStream,

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from loadstone.hosts.connection.carrier import Authority
+from loadstone.hosts.carrier import Authority
 from loadstone.results.store import read_run
 from tests.system import campaigns
 from tests.system.command import ERRORS_AS_JSON, loadstone, start

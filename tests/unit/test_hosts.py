@@ -19,10 +19,9 @@ from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.schema.hosts import SshName
 from loadstone.documents.python_types import Live
 from loadstone.errors import CampaignError, TargetError
-from loadstone.hosts import messages
+from loadstone.hosts import carrier, messages
+from loadstone.hosts.carrier import Carrier, HostMessage
 from loadstone.hosts.clock import Clock, Exchange, estimate
-from loadstone.hosts.connection import carrier
-from loadstone.hosts.connection.carrier import Carrier, HostMessage
 from loadstone.hosts.contact import Contact, contact_document, refusal
 from loadstone.hosts.division import divide, signed_by
 from loadstone.hosts.executor import _TrialOnHosts

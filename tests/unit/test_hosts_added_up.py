@@ -19,8 +19,8 @@ from loadstone.documents.python_types import Live
 from loadstone.execution import runner
 from loadstone.execution.executors import EXECUTORS
 from loadstone.hosts import messages
+from loadstone.hosts.carrier import HostMessage
 from loadstone.hosts.clock import Clock
-from loadstone.hosts.connection.carrier import HostMessage
 from loadstone.hosts.executor import OnHosts
 from loadstone.hosts.merging import SUMS
 from loadstone.results.record import INTERVAL_SCHEMA

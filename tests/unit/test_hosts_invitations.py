@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from loadstone.errors import InputError
-from loadstone.hosts import agent, messages
-from loadstone.hosts.connection import carrier
-from loadstone.hosts.connection.carrier import Authority, Carrier
-from loadstone.hosts.connection.invitation import Invitation, read_invitation, write_invitation
-from loadstone.hosts.connection.stream import (
+from loadstone.hosts import agent, carrier, messages
+from loadstone.hosts.carrier import Authority, Carrier
+from loadstone.hosts.invitation import Invitation, read_invitation, write_invitation
+from loadstone.hosts.stream import (
     ITEMS_MAX,
     Identity,
     context_of_controller,

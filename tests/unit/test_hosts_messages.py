@@ -11,9 +11,9 @@ from loadstone.campaign.schema.hosts import Hosts
 from loadstone.documents.python_types import Live
 from loadstone.errors import HostError
 from loadstone.hosts import agent, messages
-from loadstone.hosts.connection.carrier import HostMessage
-from loadstone.hosts.connection.stream import pack, unpack
+from loadstone.hosts.carrier import HostMessage
 from loadstone.hosts.session import HostSession
+from loadstone.hosts.stream import pack, unpack
 from loadstone.results.record import INTERVAL_SCHEMA, PROBE_SCHEMA
 from tests.unit.test_hosts import standing
 

@@ -15,10 +15,10 @@ from loadstone.campaign.planning.plan import make_plan
 from loadstone.cli import main, session
 from loadstone.execution import runner
 from loadstone.execution.cleaning import begun
-from loadstone.results.files import line_log
-from loadstone.results.files.line_log import append_line, read_lines
+from loadstone.results import line_log
 from loadstone.results.hook_log import HOOKS
 from loadstone.results.intents import INTENTS, Intents, note_intent
+from loadstone.results.line_log import append_line, read_lines
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 from tests.unit.campaign_drivers import DRIVERS, STORE

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loadstone.cli import main
-from loadstone.results.files.output import ATTRIBUTE
+from loadstone.results.output import ATTRIBUTE
 from tests.unit.synthetic_run import write_rounds
 
 THEIRS = b"of another program\n"

@@ -17,7 +17,7 @@ from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Layout, Options, Report
 from loadstone.report.options import Megabyte, Spread
 from loadstone.results.files import durable
-from loadstone.results.files.output import check_outside_runs
+from loadstone.results.output import check_outside_runs
 
 if TYPE_CHECKING:
     from loadstone.analysis import Findings

@@ -33,9 +33,9 @@ from loadstone.execution.host.limits import read_limits
 from loadstone.execution.host.settling import Settling
 from loadstone.execution.refusals import Raised, as_target_error
 from loadstone.hosts import messages
-from loadstone.hosts.connection.invitation import Invitation
-from loadstone.hosts.connection.stream import MessageStream, join
+from loadstone.hosts.invitation import Invitation
 from loadstone.hosts.sent_files import SentFiles, agent_folder
+from loadstone.hosts.stream import MessageStream, join
 from loadstone.probes import Collector
 from loadstone.results import calibration
 from loadstone.results.layout import named_in, state_folder

@@ -18,8 +18,8 @@ from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TargetDocument, TrialDocument
 from loadstone.errors import HostError
 from loadstone.hosts import messages, secrets
+from loadstone.hosts.carrier import Carrier
 from loadstone.hosts.clock import Clock
-from loadstone.hosts.connection.carrier import Carrier
 from loadstone.hosts.division import signed_by
 
 TIMEOUT_S = 10.0

@@ -21,8 +21,8 @@ from loadstone.errors import TargetError
 from loadstone.execution.executor import Executor, Output
 from loadstone.execution.host.settling import HOST_WAIT_MAX_S
 from loadstone.hosts import messages, secrets
+from loadstone.hosts.carrier import Carrier, HostMessage
 from loadstone.hosts.clock import Clock
-from loadstone.hosts.connection.carrier import Carrier, HostMessage
 from loadstone.hosts.contact import Contact, contact_document, refusal, some_of
 from loadstone.hosts.division import clients_of, divide, failures_max, signed_by
 from loadstone.hosts.merging import LiveFigures, TrialHost, count, end_ns, merge_summaries

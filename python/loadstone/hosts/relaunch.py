@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from loadstone.hosts.connection.carrier import Carrier
-from loadstone.hosts.connection.invitation import Invitation
+from loadstone.hosts.carrier import Carrier
+from loadstone.hosts.invitation import Invitation
 from loadstone.hosts.launchers import Launcher
 
 Tell = Callable[[str, bool], None]

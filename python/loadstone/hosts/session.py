@@ -16,11 +16,11 @@ from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS
 from loadstone.execution.host.limits import Demand, Limits, Shortage, demand_of, shortages
 from loadstone.hosts import messages
-from loadstone.hosts.connection.carrier import Carrier
-from loadstone.hosts.connection.invitation import Invitation
+from loadstone.hosts.carrier import Carrier
 from loadstone.hosts.contact import Contact, Obstacle, contact_document, refusal, some_of
 from loadstone.hosts.division import divide
 from loadstone.hosts.executor import OnHosts
+from loadstone.hosts.invitation import Invitation
 from loadstone.hosts.launchers import listen_address, make_launcher
 from loadstone.hosts.messages import Hello
 from loadstone.hosts.relaunch import Relaunch

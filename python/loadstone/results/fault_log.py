@@ -9,7 +9,7 @@ from pathlib import Path
 from typing_extensions import TypedDict
 
 from loadstone.documents.python_types import Whole
-from loadstone.results.files.line_log import Log
+from loadstone.results.line_log import Log
 
 FAULTS = "faults.jsonl"
 

@@ -7,7 +7,7 @@ attempts.
 from typing_extensions import TypedDict
 
 from loadstone.documents.python_types import Whole
-from loadstone.results.files.line_log import Log
+from loadstone.results.line_log import Log
 
 HOOKS = "hooks.jsonl"
 

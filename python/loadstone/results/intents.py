@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from loadstone.campaign.planning.lifecycle import place_of
 from loadstone.documents.trial import OwnershipDocument, TrialDocument
-from loadstone.results.files.line_log import Log
+from loadstone.results.line_log import Log
 
 INTENTS = "intents.jsonl"
 

@@ -4,7 +4,7 @@ from typing_extensions import TypedDict
 
 from loadstone.documents.python_types import Number, Whole
 from loadstone.documents.target_state import ServerState
-from loadstone.results.files.line_log import Log
+from loadstone.results.line_log import Log
 
 LEGS = "legs.jsonl"
 

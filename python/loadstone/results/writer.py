@@ -20,7 +20,6 @@ from loadstone.results.fault_log import FAULTS
 from loadstone.results.files import durable, tables
 from loadstone.results.files.history_file import HistoryWriter
 from loadstone.results.files.ledger_file import LedgerWriter
-from loadstone.results.files.output import check_outside_runs
 from loadstone.results.hook_log import HOOKS
 from loadstone.results.intents import INTENTS, Intents
 from loadstone.results.layout import (
@@ -38,6 +37,7 @@ from loadstone.results.layout import (
     read_manifest,
 )
 from loadstone.results.ledgers import Ledgers, is_whole, judge
+from loadstone.results.output import check_outside_runs
 from loadstone.results.record import (
     ACTION_SCHEMA,
     INTERRUPTED,

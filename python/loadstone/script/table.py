@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from loadstone import regular_file
 from loadstone.documents.manifest import ScriptOrigin
 from loadstone.errors import InputError
-from loadstone.results.files.output import writing_output
+from loadstone.results.output import writing_output
 from loadstone.script.mistakes import Mistakes
 
 BATCH_ROWS = 65_536

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from loadstone.results.files.output import check_output, writing_output
+from loadstone.results.output import check_output, writing_output
 
 GAP = "  "
 LAST_MIN = 16

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from loadstone.campaign.schema.hosts import Hosts
-from loadstone.hosts.connection.invitation import Invitation
+from loadstone.hosts.invitation import Invitation
 
 LAUNCHERS: Mapping[str, str] = {
     "local": "loadstone.hosts.launchers.processes:Local",

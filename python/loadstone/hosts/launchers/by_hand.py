@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from loadstone.campaign.schema.hosts import Hosts
-from loadstone.hosts.connection.invitation import Invitation, write_invitation
+from loadstone.hosts.invitation import Invitation, write_invitation
 
 
 class ByHand:

@@ -12,7 +12,7 @@ from typing import Any
 
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError
-from loadstone.hosts.connection.invitation import Invitation
+from loadstone.hosts.invitation import Invitation
 from loadstone.hosts.launchers.site_dask import import_dask, in_one_line, settings_files
 
 CONNECT_S = 20.0

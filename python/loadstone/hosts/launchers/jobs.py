@@ -12,7 +12,7 @@ from typing import Any
 
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError, InputError
-from loadstone.hosts.connection.invitation import Invitation
+from loadstone.hosts.invitation import Invitation
 from loadstone.hosts.launchers.shared_folder import SharedFolder
 from loadstone.hosts.launchers.site_dask import import_dask, settings_files
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError
-from loadstone.hosts.connection.invitation import Invitation
+from loadstone.hosts.invitation import Invitation
 
 END_S = 8.0
 TEXT_BYTES = 2000

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError
-from loadstone.hosts.connection.invitation import Invitation
+from loadstone.hosts.invitation import Invitation
 from loadstone.hosts.launchers.shared_folder import SharedFolder
 
 END_S = 10.0

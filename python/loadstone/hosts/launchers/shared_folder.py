@@ -7,7 +7,7 @@ from pathlib import Path
 
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError
-from loadstone.hosts.connection.invitation import Invitation, rank_file, write_invitation
+from loadstone.hosts.invitation import Invitation, rank_file, write_invitation
 
 
 class SharedFolder:

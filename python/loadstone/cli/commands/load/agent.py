@@ -26,7 +26,7 @@ def command(
     ],
 ) -> int:
     from loadstone.hosts.agent import serve
-    from loadstone.hosts.connection.invitation import read_invitation
+    from loadstone.hosts.invitation import read_invitation
     from loadstone.hosts.messages import RUN_OVER
 
     invitation = read_invitation(join)

@@ -26,8 +26,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from loadstone import __version__
 from loadstone.errors import HostError
 from loadstone.hosts import clock, messages
-from loadstone.hosts.connection.invitation import Invitation
-from loadstone.hosts.connection.stream import (
+from loadstone.hosts.invitation import Invitation
+from loadstone.hosts.stream import (
     Identity,
     MessageStream,
     context_of_controller,

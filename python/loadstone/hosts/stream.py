@@ -19,7 +19,7 @@ import msgpack
 from loadstone import units
 from loadstone.errors import HostError
 from loadstone.hosts import messages
-from loadstone.hosts.connection.invitation import Invitation
+from loadstone.hosts.invitation import Invitation
 from loadstone.steady_clock import SteadyClock
 
 MESSAGE_BYTES_MAX = 64 << 20

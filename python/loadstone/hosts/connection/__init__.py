@@ -1,1 +1,0 @@
-"""The connection between controller and agents: addresses, certificates, and messages."""
