@@ -18,7 +18,7 @@ from loadstone.probes.proc import AbsentError
 from loadstone.results.record import PROBE_SCHEMA
 from loadstone.steady_clock import SteadyClock
 
-__all__ = ["PROBES", "AbsentError", "Collector", "Probe"]
+__all__ = ["PROBES", "AbsentError", "Collector", "Probe", "read_once"]
 
 Reading = tuple[str, str, float]
 """Subject (a core, a card, a disk, or empty), metric with its unit, value."""
@@ -36,6 +36,18 @@ class Probe(Protocol):
 
     def close(self) -> None:
         """Close what was opened."""
+
+
+def read_once(kind: type[Probe]) -> dict[str, float]:
+    """Return one reading of a probe with one subject; empty if this host does not have it."""
+    try:
+        probe = kind()
+    except AbsentError:
+        return {}
+    try:
+        return {metric: value for _, metric, value in probe.read()}
+    finally:
+        probe.close()
 
 
 PROBES: Mapping[str, type[Probe]] = {

@@ -14,7 +14,7 @@ from loadstone.campaign.drivers import calibrated_drivers
 from loadstone.documents.manifest import HostFacts
 from loadstone.execution.host import facts
 from loadstone.execution.host.limits import read_limits
-from loadstone.probes import PROBES
+from loadstone.probes import PROBES, read_once
 from loadstone.probes.cgroup import Cgroup
 from loadstone.probes.memory import Memory
 from loadstone.probes.proc import AbsentError
@@ -145,7 +145,7 @@ def _clocks(host: HostFacts) -> Iterator[HostCheck]:
 
 
 def _memory() -> Iterator[HostCheck]:
-    readings = _read(Memory)
+    readings = read_once(Memory)
     total = readings.get("total_bytes", 0.0)
     if total:
         yield _limit("memory", units.format_bytes(round(total)), None)
@@ -262,16 +262,4 @@ def _calibration(host: HostFacts) -> HostCheck:
 
 
 def _cgroup() -> Mapping[str, float]:
-    return _read(Cgroup)
-
-
-def _read(kind: type[Cgroup] | type[Memory]) -> Mapping[str, float]:
-    """Return a probe's readings; empty if this host does not support it."""
-    try:
-        probe = kind()
-    except AbsentError:
-        return {}
-    try:
-        return {metric: value for _, metric, value in probe.read()}
-    finally:
-        probe.close()
+    return read_once(Cgroup)

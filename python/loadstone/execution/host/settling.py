@@ -23,7 +23,7 @@ from loadstone.documents.summary import HostState, Residue, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.host.limits import Demand, demand_of, read_limits
 from loadstone.execution.programs.program import run_programs
-from loadstone.probes import memory, sockets
+from loadstone.probes import memory, read_once, sockets
 from loadstone.probes.proc import AbsentError
 
 TICK_S = 0.5
@@ -250,14 +250,7 @@ def _of_pages(
 
 
 def _memory() -> Mapping[str, float]:
-    try:
-        probe = memory.Memory()
-    except AbsentError:
-        return {}
-    try:
-        return {metric: value for _, metric, value in probe.read()}
-    finally:
-        probe.close()
+    return read_once(memory.Memory)
 
 
 def _hosts_of(addresses: Sequence[str]) -> set[str]:
