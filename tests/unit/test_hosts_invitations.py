@@ -115,7 +115,7 @@ def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
         "import sys; started = []\n"
         "sys.addaudithook(lambda name, what: started.append(what[1])"
         " if name == 'subprocess.Popen' else None)\n"
-        "from loadstone.hosts.launchers.site_dask import import_dask\n"
+        "from loadstone.hosts.launchers.dask_workers import import_dask\n"
         "versions = import_dask('distributed.versions', 'dask')\n"
         "assert versions.get_versions()['host']; print(started)"
     )

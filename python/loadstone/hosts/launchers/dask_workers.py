@@ -1,11 +1,16 @@
 """Agents on the workers of the site's running dask scheduler, with its own security.
 
+No module but this one and `jobs` imports dask, by `import_dask`, with the settings of the site.
+
 Each agent is a process next to a worker, one of whose tasks waits for it. The invitation goes
 through that scheduler, so the connection must be encrypted, or stay on this machine.
 """
 
 import contextlib
+import importlib
 import ipaddress
+import logging
+import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +18,6 @@ from typing import Any
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError
 from loadstone.hosts.invitation import Invitation
-from loadstone.hosts.launchers.site_dask import import_dask, in_one_line, settings_files
 
 CONNECT_S = 20.0
 OUTPUT_BYTES = 2000
@@ -125,3 +129,44 @@ def _refuse_plain(scheduler: str, tried: str) -> None:
         f"{tried}: its connections are not encrypted, and an agent's key would go over them",
         "give the scheduler TLS, and its address as tls://HOST:PORT; or join by hand",
     )
+
+
+def import_dask(module: str, extra: str) -> Any:
+    """Import a module of dask, which reads the settings of the user and the site.
+
+    Raises HostError if it is not installed, with the extra that contains it, and if a settings file
+    cannot be read.
+    """
+    try:
+        imported = importlib.import_module(module)
+    except ImportError as error:
+        raise HostError(
+            f"this launcher needs {module.partition('.')[0]}: {error}",
+            f"pip install 'loadstone[{extra}]', on the controller",
+            kind="program-absent",
+        ) from error
+    except Exception as error:
+        # Dask's message names the file.
+        raise HostError(
+            f"read dask's settings: {in_one_line(error)}",
+            "correct that file, or set DASK_CONFIG to a folder of other settings",
+        ) from error
+    # Dask gets it from platform, which runs `uname -p`: that program would inherit the secrets in
+    # this environment.
+    vars(platform.uname())["processor"] = platform.machine()
+    # The launcher's own errors already report the problem.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
+    return imported
+
+
+def in_one_line(error: Exception) -> str:
+    """Return an error's message in one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def settings_files() -> str:
+    """Return the existing files with dask's settings, for a hint."""
+    from dask import config
+
+    files = [str(path) for path, _ in config.collect_yaml(config.paths, return_paths=True)]
+    return ", ".join(files) or "DASK_ variables, as there are no files of them"

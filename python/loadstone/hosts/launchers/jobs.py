@@ -13,8 +13,8 @@ from typing import Any
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError, InputError
 from loadstone.hosts.invitation import Invitation
+from loadstone.hosts.launchers.dask_workers import import_dask, settings_files
 from loadstone.hosts.launchers.shared_folder import SharedFolder
-from loadstone.hosts.launchers.site_dask import import_dask, settings_files
 
 OUTPUT_BYTES = 2000
 OF_DASK = (
