@@ -23,6 +23,14 @@ def test_steps_of_uploads_need_no_objects_and_leave_some_beyond_the_dataset() ->
     assert clean_up["ownership"]["written"] == [[first, first + (1 << 34)]]
 
 
+@pytest.mark.parametrize(
+    "phase", ["op: create_upload", "mix: {create_upload: 1, upload_part: 2}, requests: 100"]
+)
+def test_uploads_that_are_only_begun_are_cleaned_up(phase: str) -> None:
+    plan = planned(STORE + f"phases: [{{{phase}, name: begun, part_size: 5MiB}}]\n")
+    assert phases(plan) == ["begun", "clean-up"]
+
+
 def test_parts_that_are_copied_need_the_objects() -> None:
     steps = STEPS.replace("upload_part", "upload_part_copy")
     plan = planned(STORE + f"phases: [{{mix: {{{steps}}}, part_size: 5MiB, requests: 100}}]\n")

@@ -158,6 +158,8 @@ def state_after(document: TrialDocument, state: State) -> State:
             return State.EMPTY if is_empty else State.PARTIAL
         case "create_bucket":
             return State.EMPTY
+        case "create_upload":
+            return _with_uploads(state)
         case "delete_bucket":
             return State.ABSENT
     return state
@@ -166,8 +168,13 @@ def state_after(document: TrialDocument, state: State) -> State:
 def _state_after_mix(operations: list[str], state: State) -> State:
     """Return the state after a mix, which reads the dataset and deletes only its own puts."""
     if not set(operations) & (WRITES_WHOLE | {"copy"}):
-        return state
+        return _with_uploads(state) if "create_upload" in operations else state
     return State.SURPLUS if state in (State.FULL, State.SURPLUS) else State.PARTIAL
+
+
+def _with_uploads(state: State) -> State:
+    """Return the state after uploads were begun: they lie in buckets that exist from then on."""
+    return State.PARTIAL if state in (State.ABSENT, State.EMPTY) else state
 
 
 def state_interrupted(document: TrialDocument, state: State) -> State:
