@@ -11,8 +11,8 @@ from rich.table import Table
 
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.judgements.result import Result
-from loadstone.published import charts
-from loadstone.published.charts import datasafe_data
+from loadstone.published.tables import charts
+from loadstone.published.tables.charts import datasafe_data
 from loadstone.report.answer import screen_of
 from loadstone.report.options import Options
 from loadstone.report.pages.chart_data import result_row

@@ -120,7 +120,7 @@ def theflash(findings: Findings, options: Options) -> str:
 def datasafe_charts(run: Run, findings: Findings, options: Options) -> dict[str, Any]:
     """Return the data of the charts of users' actions."""
     # Imported late, because tables do not need the charts.
-    from loadstone.published.charts import datasafe_data
+    from loadstone.published.tables.charts import datasafe_data
 
     return datasafe_data(run, findings, options)
 
