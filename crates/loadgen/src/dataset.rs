@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::chance::{mix64, unit};
-use crate::ledger::{Audit, Place};
+use crate::ledger::{Audit, COPIES, Place};
 use crate::object_list::{Listed, ObjectList};
 use crate::payload::ObjectId;
 use crate::script::{self, Listing, ListingCheck, Script};
@@ -19,6 +19,9 @@ mod paths;
 pub use chooser::KeyChooser;
 use paths::SealedPaths;
 pub use paths::{Stored, longest_sealed, sealed_bytes};
+
+/// Suffix of the key of an object's copy.
+pub(crate) const COPY_SUFFIX: &str = ".copy";
 
 /// One object of a dataset, in one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -345,10 +348,11 @@ impl ListedKeys<'_> {
     /// Records a key. A key that no object of the dataset can have belongs to another writer.
     pub(crate) fn add(&mut self, key: &str) {
         self.keys += 1;
-        if let Some(index) = self.dataset.index_of(key)
+        let source = key.strip_suffix(COPY_SUFFIX);
+        if let Some(index) = self.dataset.index_of(source.unwrap_or(key))
             && self.dataset.bucket_of(index) == self.bucket
         {
-            self.audit.note_listed(index);
+            self.audit.note_listed(if source.is_some() { index | COPIES } else { index });
         }
     }
 

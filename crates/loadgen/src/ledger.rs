@@ -38,6 +38,8 @@ pub use spec::{HistoryFile, HistorySpec, LedgerSpec, OwedSpec};
 pub(crate) const OBJECTS_PER_PAGE: u64 = 4096;
 const PAGE_BYTES: usize = OBJECTS_PER_PAGE as usize / 4;
 const HEADER_BYTES: usize = 40;
+/// Bit that turns the number of an object into that of its copy.
+pub(crate) const COPIES: u64 = 1 << 63;
 const LEAF_PAGES: usize = 1024;
 
 /// The state of an object after a trial.
@@ -71,6 +73,8 @@ impl Entry {
 pub(crate) enum Effect {
     Writes,
     Deletes,
+    /// Writes the copy of the object, whose number has the bit [`COPIES`].
+    Copies,
 }
 
 impl Effect {
@@ -79,6 +83,7 @@ impl Effect {
         match operation {
             Operation::Put | Operation::MultipartPut => Some(Self::Writes),
             Operation::Delete | Operation::BulkDelete => Some(Self::Deletes),
+            Operation::Copy => Some(Self::Copies),
             _ => None,
         }
     }
@@ -86,7 +91,7 @@ impl Effect {
     /// Returns the opposite effect.
     fn reversed(self) -> Self {
         match self {
-            Self::Writes => Self::Deletes,
+            Self::Writes | Self::Copies => Self::Deletes,
             Self::Deletes => Self::Writes,
         }
     }
@@ -94,7 +99,7 @@ impl Effect {
     /// Returns the entry after this effect was acknowledged.
     fn done(self) -> Entry {
         match self {
-            Self::Writes => Entry::Written,
+            Self::Writes | Self::Copies => Entry::Written,
             Self::Deletes => Entry::Deleted,
         }
     }
@@ -103,6 +108,8 @@ impl Effect {
 /// Returns the entry of an object after a request that changes it.
 fn entry_after(before: Entry, effect: Effect, is_ok: bool) -> Entry {
     match (effect, is_ok) {
+        // A copy that failed may still be executed, and then copies whatever the object holds.
+        (Effect::Copies, _) if before == Entry::Unknown => Entry::Unknown,
         (effect, true) => effect.done(),
         // All puts of a trial write the same bytes, so it does not matter whether this one was
         // executed.
@@ -114,7 +121,7 @@ fn entry_after(before: Entry, effect: Effect, is_ok: bool) -> Entry {
 /// The ledger of one host's portion of a trial, while the trial runs.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Ranges of objects: the dataset, and for a mix the objects beyond it, by stage.
+    /// Ranges of objects: the dataset, for a mix the objects beyond it, by stage, and copies.
     regions: Vec<Region>,
     pages: Mutex<Vec<Arc<Page>>>,
     writer: u32,
@@ -174,7 +181,9 @@ impl Ledger {
         let leaf = region.leaves[place / LEAF_PAGES]
             .get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
         leaf[place % LEAF_PAGES].get_or_init(|| {
-            let page = Arc::new(Page::new(number, self.usual));
+            let is_of_copies = number >= COPIES / OBJECTS_PER_PAGE;
+            let usual = if is_of_copies { Effect::Copies } else { self.usual };
+            let page = Arc::new(Page::new(number, usual));
             self.pages.lock().expect("no holder panics").push(Arc::clone(&page));
             page
         })

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use crate::cryptography::Spent;
-use crate::dataset::Object;
-use crate::ledger::{Effect, Ledger};
+use crate::dataset::{COPY_SUFFIX, Object};
+use crate::ledger::{COPIES, Effect, Ledger};
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::schedule::Schedule;
@@ -56,6 +56,8 @@ pub(crate) struct Request {
 pub(crate) enum Subject {
     /// An object, in the version that is written or expected.
     Object(Object),
+    /// The copy of an object: what an audit reads.
+    Copy(Object),
     /// A block of an object: `read`, `write`, `append`, and the parts of an upload.
     Block {
         /// The object.
@@ -83,7 +85,7 @@ impl Subject {
     #[inline]
     pub(crate) fn number(&self) -> u64 {
         match *self {
-            Self::Object(object) | Self::Block { object, .. } => object.index,
+            Self::Object(object) | Self::Copy(object) | Self::Block { object, .. } => object.index,
             Self::Bucket(bucket) => bucket,
             Self::Batch { first, .. } => first,
             Self::Listing(listing) => u64::from(listing.prefix),
@@ -102,6 +104,9 @@ pub(crate) fn ledger_of(trial: &Trial, now_unix_ns: u64) -> Option<Ledger> {
         // Each stage has its own range of numbers for the objects that it puts.
         stretches.extend((0..3).map(|stage| (first + (stage << 32), 1 << 32)));
     }
+    if effects().any(|effect| effect == Effect::Copies) {
+        stretches.push((COPIES, trial.dataset.objects));
+    }
     Some(Ledger::new(&stretches, trial.portion().index, usual, now_unix_ns))
 }
 
@@ -111,13 +116,17 @@ impl Request {
     pub(crate) fn note_in(&self, ledger: &Ledger, buckets: u64, outcome: Outcome) {
         let Some(effect) = Effect::of(self.operation) else { return };
         match self.subject {
-            Subject::Object(object) => ledger.note(object.index, effect, outcome.is_ok()),
+            Subject::Object(object) => {
+                let bit = if effect == Effect::Copies { COPIES } else { 0 };
+                ledger.note(object.index | bit, effect, outcome.is_ok());
+            }
             Subject::Batch { first, keys } => {
                 for key in 0..u64::from(keys) {
                     ledger.note(first + key * buckets, effect, outcome.is_ok());
                 }
             }
-            Subject::Block { .. } | Subject::Bucket(_) | Subject::Listing(_) => {}
+            Subject::Copy(_) | Subject::Block { .. } | Subject::Bucket(_) | Subject::Listing(_) => {
+            }
         }
     }
 
@@ -128,9 +137,17 @@ impl Request {
     #[inline]
     pub(crate) fn object(&self) -> Object {
         match self.subject {
-            Subject::Object(object) | Subject::Block { object, .. } => object,
+            Subject::Object(object) | Subject::Copy(object) | Subject::Block { object, .. } => {
+                object
+            }
             Subject::Bucket(_) | Subject::Batch { .. } | Subject::Listing(_) => self.misread(),
         }
+    }
+
+    /// Returns what follows the object's own key.
+    #[inline]
+    pub(crate) fn suffix(&self) -> &'static str {
+        if let Subject::Copy(_) = self.subject { COPY_SUFFIX } else { "" }
     }
 
     /// Returns the bucket of an operation on one.

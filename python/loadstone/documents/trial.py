@@ -156,6 +156,7 @@ class OptionsDocument(TypedDict, total=False):
 class LedgerDocument(TypedDict, total=False):
     """The ledger of one trial, and what that trial did."""
 
+    copies: bool
     deletes: bool
     end: Whole
     first: Whole

@@ -8,7 +8,7 @@ from loadstone import _loadgen
 from loadstone.campaign.planning.beyond import written_beyond
 from loadstone.campaign.planning.lifecycle import AUDIT, CLEAN_UP, dataset_of, place_of
 from loadstone.campaign.remains import began
-from loadstone.documents.mix import operations_of
+from loadstone.documents.mix import COPY, operations_of
 from loadstone.documents.summary import AuditCall, AuditFinding, AuditSummary, Summary
 from loadstone.documents.trial import (
     HistoryDocument,
@@ -56,6 +56,7 @@ def ledger_document(folder: Path, trial: TrialDocument) -> LedgerDocument | None
         "version": dataset["version"],
         "puts": not operations.isdisjoint(PUTS),
         "deletes": not operations.isdisjoint(DELETES),
+        "copies": COPY in operations,
         "first": first,
         "end": end,
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.campaign.planning.lifecycle import dataset_of
-from loadstone.documents.mix import COMPARE_AND_SWAP, DELETES, WRITES_WHOLE
+from loadstone.documents.mix import COMPARE_AND_SWAP, COPY, DELETES, WRITES_WHOLE
 from loadstone.documents.summary import AuditCall, AuditFinding, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.audits import UNANSWERED, call_words
@@ -43,6 +43,8 @@ def write_replays(folder: Path, stem: str, document: TrialDocument, summary: Sum
         calls = sorted(finding["calls"], key=lambda call: call["from_unix_ns"])
         if is_race(calls):
             parts = _race(finding, calls, document)
+        elif any(call["operation"] == COPY for call in calls):
+            parts = _copies(finding, calls)
         else:
             script = f"{name}.csv"
             text, lasts_ns = _script(finding, calls)
@@ -109,6 +111,29 @@ def _sequence(finding: AuditFinding, file: str, lasts_ns: int) -> tuple[str, dic
         "dataset": {"size": finding["size_bytes"], "object_prefix": ""},
         "load": {"threads": 1},
         "phases": [{"script": script}],
+    }
+
+
+def _copies(finding: AuditFinding, calls: Sequence[AuditCall]) -> tuple[str, dict[str, Any]]:
+    """Return the expectation for copies of an object, and the campaign that puts and copies it.
+
+    A script has no copies, so an audit reads what they wrote.
+    """
+    times = sum(call["operation"] == COPY for call in calls)
+    expected = "the audit reads from the copy what the object held when it was copied last."
+    return expected, {
+        "dataset": {
+            "objects": 1,
+            "size": finding["size_bytes"],
+            "object_prefix": f"{finding['key']}-",
+        },
+        "load": {"threads": 1},
+        "phases": [
+            {"op": operation, "name": f"{operation}-{number}", "requests": 1}
+            for number in range(1, times + 1)
+            for operation in ("put", COPY)
+        ],
+        "audit": True,
     }
 
 

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::clock::Clock;
-use crate::dataset::{Dataset, Object};
+use crate::dataset::{COPY_SUFFIX, Dataset, Object};
 use crate::driver::{Client, Driver};
 use crate::error::{Error, Kind};
 use crate::facts::Facts;
@@ -43,8 +43,6 @@ use bucket::Bucket;
 use mistakes::{block_mistake, chunk_mistake, name_mistakes};
 use writes::Layout;
 
-/// Suffix of the name of a copy.
-const COPY_SUFFIX: &[u8] = b".copy";
 /// Maximum number of buckets that a client keeps open.
 const BUCKETS_AT_HAND: u64 = 16;
 /// Bytes per system call, unless the target sets another size.
@@ -92,8 +90,6 @@ pub(super) struct FileClient {
     /// Path of the current object below the root, for messages; its name begins at `leaf`.
     path: Vec<u8>,
     leaf: usize,
-    /// Name of the object's copy.
-    copy: Vec<u8>,
     /// Name of a file that is not complete yet.
     temporary: CString,
     buckets: Vec<Option<(u64, Arc<Bucket>)>>,
@@ -268,7 +264,6 @@ impl Driver for FileTree {
             held: Held::default(),
             path: Vec::new(),
             leaf: 0,
-            copy: Vec::new(),
             temporary: CString::new(temporary).expect("check refused zeroes in runs"),
             buckets: (0..at_hand).map(|_| None).collect(),
             expects_new: true,
@@ -485,6 +480,13 @@ impl FileClient {
         self.path.clear();
         self.leaf = self.tree.write_path(object.index, &mut self.path);
         self.tree.dataset.id(object)
+    }
+
+    /// Selects the copy of the current object.
+    fn go_to_copy(&mut self) {
+        self.path.pop();
+        self.path.extend_from_slice(COPY_SUFFIX.as_bytes());
+        self.path.push(0);
     }
 
     /// Selects a bucket.

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::owed::{Allowed, Noted, Owed};
 use super::spec::OwedSpec;
-use super::{Entry, OBJECTS_PER_PAGE};
+use super::{COPIES, Entry, OBJECTS_PER_PAGE};
 use crate::chance::mix64;
 use crate::error::Error;
 use crate::portion::Portion;
@@ -84,7 +84,7 @@ pub struct Finding {
     pub bucket: String,
     /// Key of the object.
     pub key: String,
-    /// Number of the object.
+    /// Number of the object, or of the object from which it was copied.
     pub number: u64,
     /// Length of the object, in bytes.
     pub size_bytes: u64,
@@ -327,7 +327,7 @@ impl Audit {
     /// Returns the reading of the object with this number, if it is to be read.
     pub(crate) fn reading(&self, index: u64) -> Option<Reading> {
         let allowed = self.owed.allowed(index).filter(|allowed| !allowed.anything)?;
-        let bucket = index % self.buckets;
+        let bucket = (index & !COPIES) % self.buckets;
         // The set contains failed listings only, so it is mostly empty.
         let is_listing_known = !self.state().failed_buckets.contains(&bucket);
         let listed = is_listing_known.then(|| self.times_listed(index));
@@ -385,7 +385,7 @@ impl Audit {
             return;
         }
         let calls = self.owed.history(index).map(|noted| call_of(&noted)).chain(reads).collect();
-        state.summary.findings.push(Finding::new(kind.name(), index, place(), 1, calls));
+        state.summary.findings.push(Finding::new(kind.name(), index & !COPIES, place(), 1, calls));
     }
 
     /// Records that a bucket's listing contains an object.
@@ -425,6 +425,8 @@ impl Audit {
 fn call_of(noted: &Noted<'_>) -> Call {
     let spec = noted.spec;
     let (operation, outcome) = match noted.entry {
+        Entry::Written if noted.is_copy => ("copy", "ok"),
+        _ if noted.is_copy => ("copy", "failed"),
         Entry::Written => ("put", "ok"),
         Entry::Deleted => ("delete", "ok"),
         _ if spec.puts && spec.deletes => ("put or delete", "failed"),
@@ -435,7 +437,7 @@ fn call_of(noted: &Noted<'_>) -> Call {
         operation: operation.into(),
         trial: Some(spec.trial.clone()),
         outcome: outcome.into(),
-        version: (operation == "put").then_some(spec.version),
+        version: noted.version.filter(|_| matches!(operation, "put" | "copy")),
         expected: None,
         client: None,
         from_unix_ns: noted.from_unix_ns,

@@ -6,7 +6,7 @@ use std::io::Read;
 use loadstone_wire::digest::sha256;
 
 use super::spec::{LedgerSpec, OwedSpec};
-use super::{Entry, HEADER_BYTES, OBJECTS_PER_PAGE, PAGE_BYTES, checksum, kind};
+use super::{COPIES, Entry, HEADER_BYTES, OBJECTS_PER_PAGE, PAGE_BYTES, checksum, kind};
 use crate::error::Error;
 
 /// Maximum number of possible versions of an object; with more, any version counts as possible.
@@ -60,6 +60,9 @@ impl Allowed {
 pub(crate) struct Noted<'a> {
     pub(crate) spec: &'a LedgerSpec,
     pub(crate) entry: Entry,
+    /// Version that it put or copied, if that is known.
+    pub(crate) version: Option<u64>,
+    pub(crate) is_copy: bool,
     pub(crate) from_unix_ns: u64,
     pub(crate) to_unix_ns: u64,
 }
@@ -150,9 +153,41 @@ impl Owed {
 
     /// Returns the possible states of an object; `None` if no trial has touched it.
     pub(crate) fn allowed(&self, index: u64) -> Option<Allowed> {
+        let (allowed, is_touched) = match index.checked_sub(COPIES) {
+            Some(source) => self.allowed_copy(source),
+            None => self.after(&self.layers, index),
+        };
+        is_touched.then_some(allowed)
+    }
+
+    /// Returns the possible states of an object's copy, and whether any trial made one. It holds
+    /// what the object held when it was copied last: no trial that copies writes the dataset.
+    ///
+    /// Copies are not claimed if a request for one failed, since that may be executed whenever the
+    /// object holds something else, or if the last trial that copies was interrupted.
+    fn allowed_copy(&self, source: u64) -> (Allowed, bool) {
+        let (mut copied, mut is_touched, mut is_open) = (None, false, false);
+        for (place, layer) in self.layers.iter().enumerate().rev() {
+            let entry = layer.noted(source | COPIES).0;
+            is_touched |= entry != Entry::Untouched;
+            let is_cut_off = !layer.is_whole && layer.spec.copies;
+            is_open |= entry == Entry::Unknown || (is_cut_off && copied.is_none());
+            if entry == Entry::Written && copied.is_none() {
+                copied = Some(self.after(&self.layers[..=place], source).0);
+            }
+        }
+        // A copy was acknowledged, so the object was there.
+        let copied = copied.map(|state| Allowed { absent: false, ..state });
+        let known = copied.filter(|state| !is_open && state.count > 0);
+        (known.unwrap_or(Allowed { anything: true, ..Allowed::default() }), is_touched)
+    }
+
+    /// Returns the possible states of an object after some attempts at trials, and whether any of
+    /// them has touched it.
+    fn after(&self, layers: &[Layer], index: u64) -> (Allowed, bool) {
         let mut allowed = Allowed::default();
         let (mut is_settled, mut is_touched) = (false, false);
-        for layer in self.layers.iter().rev() {
+        for layer in layers.iter().rev() {
             let LedgerSpec { version, puts, deletes, first, end, .. } = layer.spec;
             let entry = layer.noted(index).0;
             is_touched |= entry != Entry::Untouched;
@@ -188,7 +223,7 @@ impl Owed {
             allowed.absent |= self.is_absent_before;
             allowed.anything |= !self.is_absent_before;
         }
-        is_touched.then_some(allowed)
+        (allowed, is_touched)
     }
 
     /// Returns whether it is certain that no object was written under a number that no ledger
@@ -196,16 +231,23 @@ impl Owed {
     pub(crate) fn is_surely_unwritten(&self, index: u64) -> bool {
         let may_be =
             |layer: &Layer| !layer.is_whole && (layer.spec.first..layer.spec.end).contains(&index);
-        self.is_absent_before && !self.layers.iter().any(may_be)
+        // Ledgers of earlier builds do not contain copies.
+        index < COPIES && self.is_absent_before && !self.layers.iter().any(may_be)
     }
 
     /// Returns the entries of an object in all attempts, the earliest first.
     pub(crate) fn history(&self, index: u64) -> impl Iterator<Item = Noted<'_>> {
-        self.layers.iter().filter_map(move |layer| {
+        self.layers.iter().enumerate().filter_map(move |(place, layer)| {
             let (entry, page) = layer.noted(index);
             let page = page.filter(|_| entry != Entry::Untouched)?;
             let (from_unix_ns, to_unix_ns) = (page.from_ns, page.to_ns);
-            Some(Noted { spec: &layer.spec, entry, from_unix_ns, to_unix_ns })
+            let source = index.checked_sub(COPIES);
+            let version = source.map_or(Some(layer.spec.version), |source| {
+                let (state, _) = self.after(&self.layers[..=place], source);
+                state.versions().first().copied().filter(|_| state.is_determined())
+            });
+            let is_copy = source.is_some();
+            Some(Noted { spec: &layer.spec, entry, version, is_copy, from_unix_ns, to_unix_ns })
         })
     }
 }

@@ -33,6 +33,9 @@ pub struct LedgerSpec {
     pub puts: bool,
     /// Whether it deleted objects.
     pub deletes: bool,
+    /// Whether it copied objects of the dataset.
+    #[serde(default)]
+    pub copies: bool,
     /// First number of the objects that it may have changed.
     pub first: u64,
     /// End of those numbers (exclusive).

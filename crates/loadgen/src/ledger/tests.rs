@@ -13,25 +13,33 @@ const OBJECTS: u64 = 20_000;
 /// First number of objects that a mix puts beyond its dataset, in each of three stages.
 const BEYOND: u64 = OBJECTS + (1 << 34);
 
-/// Facts that are needed to read the ledger of a trial: whether it puts and deletes, and its first
-/// number.
+/// Facts that are needed to read the ledger of a trial: whether it puts, deletes and copies, and
+/// its first number.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     puts: bool,
     deletes: bool,
+    copies: bool,
     first: u64,
     end: u64,
 }
 
-const PUTS: Kind = Kind { puts: true, deletes: false, first: 0, end: OBJECTS };
+const PUTS: Kind = Kind { puts: true, deletes: false, copies: false, first: 0, end: OBJECTS };
 const DELETES: Kind = Kind { puts: false, deletes: true, ..PUTS };
-const MIX: Kind = Kind { puts: true, deletes: true, first: BEYOND, end: BEYOND + (1 << 34) };
+const COPYING: Kind = Kind { puts: false, copies: true, ..PUTS };
+const MIX: Kind = Kind { deletes: true, first: BEYOND, end: BEYOND + (1 << 34), ..PUTS };
 
 fn ledger(kind: Kind, writer: u32) -> Ledger {
     let beyond = |stage: u64| (BEYOND + (stage << 32), 1 << 32);
     let all = [(0, OBJECTS), beyond(0), beyond(1), beyond(2)];
+    let copies = [(0, OBJECTS), (COPIES, OBJECTS)];
     let usual = if kind.puts { Effect::Writes } else { Effect::Deletes };
-    Ledger::new(if kind.first == 0 { &all[..1] } else { &all }, writer, usual, 0)
+    let stretches = match kind {
+        Kind { copies: true, .. } => &copies,
+        Kind { first: 0, .. } => &all[..1],
+        Kind { .. } => &all[..],
+    };
+    Ledger::new(stretches, writer, usual, 0)
 }
 
 /// A frame without content, as the writer of a run folder creates it.
@@ -69,6 +77,7 @@ fn opened(name: &str, ledgers: &[(Kind, u64, Vec<u8>)]) -> Owed {
             version: *version,
             puts: kind.puts,
             deletes: kind.deletes,
+            copies: kind.copies,
             first: kind.first,
             end: kind.end,
         }
@@ -126,16 +135,11 @@ fn a_ledger_has_the_last_acknowledged_state_of_each_object() {
 
 #[test]
 fn later_trials_supersede_earlier_ones_and_failed_requests_may_still_execute() {
-    let entries = |kind: Kind, entries: &[(u64, bool)]| {
-        let effect = if kind.puts { Effect::Writes } else { Effect::Deletes };
-        let ledger = ledger(kind, 0);
-        entries.iter().for_each(|(index, is_ok)| ledger.note(*index, effect, *is_ok));
-        [mark(kind::BEGIN), ledger.take_frames(1), mark(kind::END)].concat()
-    };
     let (ok, failed) = (true, false);
-    let first = entries(PUTS, &[(1, ok), (2, ok), (3, ok), (4, failed), (5, ok)]);
-    let second = entries(PUTS, &[(2, ok), (3, failed), (4, ok)]);
-    let third = entries(DELETES, &[(1, ok), (5, failed)]);
+    let put = |all: &[(u64, bool)]| entries(PUTS, Effect::Writes, all);
+    let first = put(&[(1, ok), (2, ok), (3, ok), (4, failed), (5, ok)]);
+    let second = put(&[(2, ok), (3, failed), (4, ok)]);
+    let third = entries(DELETES, Effect::Deletes, &[(1, ok), (5, failed)]);
     let owed = opened("over", &[(PUTS, 1, first), (PUTS, 2, second), (DELETES, 2, third)]);
     let allowed = |index| sets(owed.allowed(index));
     assert_eq!(allowed(0), None);
@@ -144,6 +148,56 @@ fn later_trials_supersede_earlier_ones_and_failed_requests_may_still_execute() {
     assert_eq!(allowed(3), Some((false, vec![2, 1])));
     assert_eq!(allowed(4), Some((false, vec![2, 1])), "the first put may still be carried out");
     assert_eq!(allowed(5), Some((true, vec![1])));
+}
+
+/// The ledger of a trial with requests that were acknowledged, or failed.
+fn entries(kind: Kind, effect: Effect, entries: &[(u64, bool)]) -> Vec<u8> {
+    let ledger = ledger(kind, 0);
+    entries.iter().for_each(|(index, is_ok)| ledger.note(*index, effect, *is_ok));
+    [mark(kind::BEGIN), ledger.take_frames(1), mark(kind::END)].concat()
+}
+
+#[test]
+fn a_copy_has_what_its_object_had_when_it_was_copied() {
+    let (ok, failed) = (true, false);
+    let put = |all: &[(u64, bool)]| entries(PUTS, Effect::Writes, all);
+    let copied = |all: &[(u64, bool)]| {
+        let all: Vec<_> = all.iter().map(|(index, is_ok)| (index | COPIES, *is_ok)).collect();
+        entries(COPYING, Effect::Copies, &all)
+    };
+    let first = put(&[(1, ok), (2, ok), (3, ok), (4, failed), (5, ok), (7, ok)]);
+    let second = put(&[(1, ok), (2, ok), (3, ok), (5, failed), (7, ok)]);
+    let once =
+        copied(&[(1, ok), (2, ok), (3, ok), (3, failed), (3, ok), (4, ok), (6, ok), (7, ok)]);
+    let twice = copied(&[(2, ok), (5, ok)]);
+    let deleted = entries(DELETES, Effect::Deletes, &[(1, ok), (2, ok)]);
+    let cut_off = once[..once.len() - HEADER_BYTES].to_vec();
+    let ledgers = |once: Vec<u8>| {
+        let (put, put_again) = ((PUTS, 1, first.clone()), (PUTS, 2, second.clone()));
+        let copied_again = (COPYING, 2, twice.clone());
+        [put, (COPYING, 1, once), put_again, copied_again, (DELETES, 2, deleted.clone())]
+    };
+    let owed = opened("copies", &ledgers(once));
+    let allowed = |index| sets(owed.allowed(index | COPIES));
+    let is_open = |index| owed.allowed(index | COPIES).is_some_and(|allowed| allowed.anything);
+    assert_eq!(allowed(0), None);
+    assert_eq!(allowed(1), Some((false, vec![1])), "whatever the object holds since");
+    assert_eq!(allowed(2), Some((false, vec![2])));
+    assert!(is_open(3), "the one that failed may be carried out later");
+    assert_eq!(allowed(4), Some((false, vec![1])), "the put was carried out, for it was copied");
+    assert_eq!(allowed(5), Some((false, vec![2, 1])));
+    assert!(is_open(6), "others wrote it");
+    assert_eq!(allowed(7), Some((false, vec![1])), "the object itself was overwritten");
+    assert_eq!(sets(owed.allowed(2)), Some((true, vec![])), "the object itself was deleted");
+    assert!(!owed.is_surely_unwritten(9 | COPIES));
+    let calls = |index: u64| owed.history(index | COPIES).map(|noted| noted.version);
+    assert_eq!(calls(2).collect::<Vec<_>>(), [Some(1), Some(2)]);
+    assert_eq!(calls(5).collect::<Vec<_>>(), [None]);
+
+    let owed = opened("copies-cut-off", &ledgers(cut_off));
+    let allowed = |index| owed.allowed(index | COPIES).expect("it was copied");
+    assert!(allowed(1).anything, "another copy of it may have been in flight");
+    assert_eq!(sets(Some(allowed(2))), Some((false, vec![2])));
 }
 
 #[test]

@@ -133,7 +133,9 @@ impl ForeignPlaces {
     #[inline]
     pub(crate) fn concerns(&self, request: &Request, dataset: &Dataset) -> bool {
         let index = match request.subject {
-            Subject::Object(object) | Subject::Block { object, .. } => object.index,
+            Subject::Object(object) | Subject::Copy(object) | Subject::Block { object, .. } => {
+                object.index
+            }
             Subject::Batch { first, .. } => first,
             Subject::Bucket(_) | Subject::Listing(_) => return false,
         };

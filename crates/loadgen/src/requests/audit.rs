@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::clock::{monotonic_ns, unix_ns};
-use crate::dataset::{Dataset, Object};
-use crate::ledger::{Audit, Call, FindingKind, OBJECTS_PER_PAGE, Reading, Step};
+use crate::dataset::{COPY_SUFFIX, Dataset, Object};
+use crate::ledger::{Audit, COPIES, Call, FindingKind, OBJECTS_PER_PAGE, Reading, Step};
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::requests::{Next, Request, Subject};
@@ -84,8 +84,11 @@ impl ReadBack {
             UnderWay::Nothing => return Next::Over,
             UnderWay::Listing { bucket, .. } => (Operation::List, Subject::Bucket(*bucket)),
             UnderWay::Reading(read) => {
-                let index = read.reading.index;
-                (Operation::Get, Subject::Object(Object { index, version: self.expected(read) }))
+                let (index, version) = (read.reading.index, self.expected(read));
+                let object = Object { index: index & !COPIES, version };
+                let is_copy = index >= COPIES;
+                let subject = if is_copy { Subject::Copy(object) } else { Subject::Object(object) };
+                (Operation::Get, subject)
             }
         };
         Next::Request(Request { operation, subject, chance: 0, is_verified: true })
@@ -194,12 +197,14 @@ impl ReadBack {
 
     fn end(&self, kind: FindingKind, read: UnderRead) {
         let index = read.reading.index;
-        self.audit.note_finding(
-            kind,
-            index,
-            || self.dataset.place_of(index, self.version),
-            read.calls,
-        );
+        let place = || {
+            let mut place = self.dataset.place_of(index & !COPIES, self.version);
+            if index >= COPIES {
+                place.key.push_str(COPY_SUFFIX);
+            }
+            place
+        };
+        self.audit.note_finding(kind, index, place, read.calls);
     }
 
     fn call(&self, completion: &Completion, version: Option<u64>) -> Call {

@@ -277,7 +277,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
             return Box::pin(self.get_with_checksum(request)).await;
         }
         let object = self.http().thread.dataset.id(request.object());
-        self.at_object(request.object().index, b"");
+        self.at_object(request.object().index, request.suffix().as_bytes());
         self.write_head(&HeadSpec::new(Method::Get, &[]), &Nothing);
         // An empty object may be returned without content.
         let expected: &[u16] = if object.length == 0 { &[200, 204] } else { &[200] };
@@ -294,7 +294,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     /// Reads an object of the dataset, and checks its content and the store's checksum.
     async fn get_with_checksum(&mut self, request: &Request) -> Completion {
         let object = self.http().thread.dataset.id(request.object());
-        self.at_object(request.object().index, b"");
+        self.at_object(request.object().index, request.suffix().as_bytes());
         let expected: &[u16] = if object.length == 0 { &[200, 204] } else { &[200] };
         let spec =
             HeadSpec { headers: Self::WITH_CHECKSUM, ..HeadSpec::new(Method::Get, expected) };

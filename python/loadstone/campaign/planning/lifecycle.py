@@ -13,6 +13,7 @@ from loadstone.campaign.operations import OPERATIONS
 from loadstone.campaign.schema.phase import Phase
 from loadstone.documents.mix import (
     COMPARE_AND_SWAP,
+    COPY,
     DELETES,
     REWRITES,
     WRITES_BLOCKS,
@@ -167,7 +168,7 @@ def state_after(document: TrialDocument, state: State) -> State:
 
 def _state_after_mix(operations: list[str], state: State) -> State:
     """Return the state after a mix, which reads the dataset and deletes only its own puts."""
-    if not set(operations) & (WRITES_WHOLE | {"copy"}):
+    if not set(operations) & (WRITES_WHOLE | {COPY}):
         return _with_uploads(state) if "create_upload" in operations else state
     return State.SURPLUS if state in (State.FULL, State.SURPLUS) else State.PARTIAL
 
@@ -213,7 +214,7 @@ def deletes_all(document: TrialDocument) -> bool:
 
 def is_in_ledger(document: TrialDocument) -> bool:
     """Tell whether a trial keeps a ledger and can be audited."""
-    changes = WRITES_WHOLE | DELETES
+    changes = WRITES_WHOLE | DELETES | {COPY}
     return bool(document.get("keeps_ledger")) and not changes.isdisjoint(operations_of(document))
 
 

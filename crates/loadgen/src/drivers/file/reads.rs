@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use super::FileClient;
 use super::bucket::{Bucket, CLAIM_SUFFIX};
 use super::directory::look;
-use super::{COPY_SUFFIX, FileClient};
+use crate::dataset::COPY_SUFFIX;
 use crate::object_list::UNKNOWN_BYTES;
 use crate::outcome::{Completion, Outcome};
 use crate::payload::Verifier;
@@ -22,6 +23,9 @@ impl FileClient {
         completion: &mut Completion,
     ) -> io::Result<()> {
         let object = self.at_object(request.object());
+        if let Subject::Copy(_) = request.subject {
+            self.go_to_copy();
+        }
         let file = disk::open_at(bucket.keys.as_fd(), self.name(), self.read_flags())?;
         let is_ours = !self.tree.dataset.is_listed();
         let mut verifier =
@@ -173,7 +177,7 @@ impl FileClient {
         super::directory::for_each_name(directory.as_fd(), &mut self.buffer, |name| {
             let is_key = name.starts_with(start.as_bytes())
                 && !name.starts_with(b".loadstone-")
-                && !name.ends_with(COPY_SUFFIX)
+                && !name.ends_with(COPY_SUFFIX.as_bytes())
                 && !name.ends_with(CLAIM_SUFFIX.as_bytes());
             keys += u32::from(is_key);
             keys < keys_max

@@ -9,7 +9,8 @@ use rustix::fs::{AtFlags, fstat, unlinkat};
 
 use super::bucket::{Bucket, MARK, Standing};
 use super::directory::{c_name, look, names_in, open_directory, remove_nested};
-use super::{COPY_SUFFIX, FileTree, TEMPORARY};
+use super::{FileTree, TEMPORARY};
+use crate::dataset::COPY_SUFFIX;
 use crate::error::Error;
 use crate::ownership::{Left, LeftKind, Swept};
 use crate::transport::disk;
@@ -24,8 +25,7 @@ impl FileTree {
     /// prefix.
     fn key_of(&self, name: &std::ffi::OsStr) -> Option<String> {
         let name = name.to_str()?;
-        let copy = std::str::from_utf8(COPY_SUFFIX).expect("it is text");
-        let name = name.strip_suffix(copy).unwrap_or(name);
+        let name = name.strip_suffix(COPY_SUFFIX).unwrap_or(name);
         let digits = name.strip_prefix(&self.dataset.spec().object_prefix[self.leaf_start..])?;
         Some(format!("{}{digits}", self.dataset.spec().object_prefix))
     }

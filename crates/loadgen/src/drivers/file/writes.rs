@@ -4,9 +4,9 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use super::FileClient;
 use super::bucket::Bucket;
 use super::directory::look;
-use super::{COPY_SUFFIX, FileClient};
 use crate::operation::Operation;
 use crate::outcome::Completion;
 use crate::payload::ObjectId;
@@ -139,12 +139,10 @@ impl FileClient {
         self.writes += 1;
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let source = disk::open_at(bucket.keys.as_fd(), self.name(), flags)?;
-        self.copy.clear();
-        self.copy.extend_from_slice(self.path[self.leaf..].strip_suffix(&[0]).unwrap_or_default());
-        self.copy.extend_from_slice(COPY_SUFFIX);
-        self.copy.push(0);
+        self.go_to_copy();
         let flags = libc::O_WRONLY | self.tree.flush.open_flags();
-        let copy = create(bucket, c_path(&self.copy), flags, &mut self.expects_new)?;
+        let name = c_path(&self.path[self.leaf..]);
+        let copy = create(bucket, name, flags, &mut self.expects_new)?;
         self.copy_content(&source, &copy)?;
         if self.tree.flush.is_due(self.writes) {
             disk::flush(copy.as_fd(), self.tree.flush.is_data_only)?;

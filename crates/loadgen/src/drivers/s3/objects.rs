@@ -7,6 +7,7 @@ use loadstone_wire::http1::Method;
 use loadstone_wire::xml;
 
 use super::S3Client;
+use crate::dataset::COPY_SUFFIX;
 use crate::error::Error;
 use crate::object_list::ListedObject;
 use crate::operation::{Operation, joined};
@@ -46,12 +47,9 @@ const ALL: [Operation; http_target::OPERATIONS.len() + OWN_OPERATIONS.len()] =
     joined(http_target::OPERATIONS, OWN_OPERATIONS);
 pub(super) const OPERATIONS: &[Operation] = &ALL;
 
-/// Suffix of the key of an object's copy.
-pub(super) const COPY_SUFFIX: &[u8] = b".copy";
-
 /// Returns the key of the object from which another was copied, or the key itself.
 pub(super) fn plain_key(key: &str) -> &str {
-    key.strip_suffix(std::str::from_utf8(COPY_SUFFIX).expect("it is ASCII")).unwrap_or(key)
+    key.strip_suffix(COPY_SUFFIX).unwrap_or(key)
 }
 
 impl HttpStore for S3Client {
@@ -190,7 +188,7 @@ impl HttpStore for S3Client {
 
     /// Copies an object to a key derived from its own.
     async fn copy(&mut self, request: &Request) -> Completion {
-        self.copy_to(request, COPY_SUFFIX, &[]).await
+        self.copy_to(request, COPY_SUFFIX.as_bytes(), &[]).await
     }
 
     /// Replaces an object's metadata, which in S3 is a copy onto itself.
@@ -246,8 +244,8 @@ impl HttpStore for S3Client {
     }
 
     fn derived(&self, request: &Request) -> Vec<Vec<u8>> {
-        let suffix = if request.operation == Operation::Copy { COPY_SUFFIX } else { b"" };
-        vec![suffix.to_vec()]
+        let suffix = if request.operation == Operation::Copy { COPY_SUFFIX } else { "" };
+        vec![suffix.into()]
     }
 }
 

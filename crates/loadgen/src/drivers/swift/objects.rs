@@ -12,6 +12,7 @@ use loadstone_wire::json::{
 
 use super::SwiftClient;
 use crate::clock::unix_ns;
+use crate::dataset::COPY_SUFFIX;
 use crate::error::Error;
 use crate::object_list::ListedObject;
 use crate::operation::Operation;
@@ -25,8 +26,6 @@ use crate::transport::parts::InParts;
 use crate::transport::raw::{RawRequest, Signing};
 use crate::transport::transfer::{Nothing, Upload};
 
-/// Suffix of the name of an object's copy.
-pub(super) const COPY_SUFFIX: &str = ".copy";
 /// Suffix of an object's name, before a number, for the segments of a large object.
 pub(super) const SEGMENT_SUFFIX: &str = ".part-";
 
@@ -305,7 +304,7 @@ impl HttpStore for SwiftClient {
     /// Segments are separate objects beside the one that they form.
     fn derived(&self, request: &Request) -> Vec<Vec<u8>> {
         if request.operation == Operation::Copy {
-            return vec![COPY_SUFFIX.as_bytes().to_vec()];
+            return vec![COPY_SUFFIX.into()];
         }
         let segments = (0..self.division(request).count()).map(segment_suffix);
         std::iter::once(Vec::new()).chain(segments).collect()
