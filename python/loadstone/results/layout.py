@@ -35,6 +35,12 @@ JSON_BYTES_MAX = 256 * regular_file.MIB
 
 HIDDEN = "***"
 _HEADERS = "headers"
+_HARMLESS_HEADERS = re.compile(
+    r"(?i)accept(-.*)?|cache-control|content-.*|expect|if-.*|range|user-agent|x-delete-(after|at)"
+    r"|x-amz-(acl|storage-class|request-payer|server-side-encryption(?!-customer).*|checksum-.*)"
+)
+"""Headers whose values are shown; any other that a campaign adds may be a secret of a gateway."""
+_SECRET_LENGTH_MIN = 4
 _HEADER_IN_TEXT = re.compile(
     r"""((?:^|[\s{,."'])([A-Za-z][\w-]*)["']?(?:[ \t]*:[ \t]+|=))"""
     r"""("[^"\n]*"|'[^'\n]*'|[^\s{][^,}\n]*)""",
@@ -131,12 +137,38 @@ def plain(value: Any) -> Any:
         case dict():
             shown = {plain(key): plain(part) for key, part in value.items()}
             if isinstance(headers := shown.get(_HEADERS), dict):
-                hidden = {name: HIDDEN for name in headers if carries_credential(str(name))}
+                hidden = {
+                    name: HIDDEN for name in headers if not _HARMLESS_HEADERS.fullmatch(str(name))
+                }
                 shown[_HEADERS] = headers | hidden
             return shown
         case list():
             return [plain(part) for part in value]
     return value
+
+
+def plain_manifest(manifest: Manifest) -> Manifest:
+    """Return a manifest for display; its campaign's text shows no value of a header of unknown use.
+
+    The record itself keeps the values, because a resumed run and a clean-up need them.
+    """
+    shown: Manifest = plain(manifest)
+    targets = (manifest.get("campaign") or {}).get("targets")
+    settings: list[object] = [*targets.values()] if isinstance(targets, dict) else []
+    settings += [(trial.get("target") or {}).get("settings") for trial in manifest["plan"]]
+    hidden = {
+        str(value)
+        for target in settings
+        if isinstance(target, dict) and isinstance(headers := target.get(_HEADERS), dict)
+        for name, value in headers.items()
+        if not _HARMLESS_HEADERS.fullmatch(str(name)) and len(str(value)) >= _SECRET_LENGTH_MIN
+    }
+    for value in sorted(hidden, key=len, reverse=True):
+        if text := shown.get("campaign_file"):
+            shown["campaign_file"] = text.replace(value, HIDDEN)
+        if text := shown.get("command"):
+            shown["command"] = text.replace(value, HIDDEN)
+    return shown
 
 
 def _without_credentials(campaign: str) -> str:

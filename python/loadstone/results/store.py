@@ -20,7 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
@@ -61,7 +60,7 @@ def read_run(path: str | Path) -> Run:
     if folder.name == MANIFEST:
         folder = folder.parent
     written = read_manifest(folder)
-    manifest: Manifest = plain(written)
+    manifest = layout.plain_manifest(written)
     is_being_written = durable.is_locked(folder / LOCK)
     altered = [] if layout.is_as_sealed(written) else [MANIFEST]
     altered += layout.altered(folder, manifest.get("files") or {})

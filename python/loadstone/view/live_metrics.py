@@ -30,7 +30,7 @@ from loadstone.documents.outcomes import UNWRITTEN
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError, LoadstoneError
 from loadstone.results.files.tables import STREAM_SUFFIX
-from loadstone.results.layout import TRIALS, plain, read_manifest
+from loadstone.results.layout import TRIALS, plain, plain_manifest, read_manifest
 from loadstone.results.store import read_record
 from loadstone.view.live_run import LiveRun, StreamFollower, trials_in
 
@@ -203,7 +203,7 @@ class RunMetrics(Collector):
     def _document(self, trial: str) -> TrialDocument | None:
         if trial not in self._plan:
             # A search adds trials while it runs.
-            manifest = plain(read_manifest(self._folder))
+            manifest = plain_manifest(read_manifest(self._folder))
             self._plan = {document["id"]: document for document in manifest["plan"]}
         return self._plan.get(trial)
 

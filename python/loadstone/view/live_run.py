@@ -23,6 +23,7 @@ from loadstone.results.layout import (
     RECORD_SUFFIX,
     TRIALS,
     plain,
+    plain_manifest,
     read_manifest,
 )
 from loadstone.results.record import Record
@@ -55,7 +56,7 @@ class LiveRun:
         unknown = not self._plan or (now is not None and now not in self._plan)
         if unknown:
             # A search adds trials while it runs.
-            manifest: Manifest = plain(read_manifest(self.folder))
+            manifest: Manifest = plain_manifest(read_manifest(self.folder))
             self._plan = {document["id"]: document for document in manifest["plan"]}
             self._forecast.extend(
                 [PlannedTrial(document=document) for document in manifest["plan"]]
