@@ -219,14 +219,15 @@ def test_the_most_frequent_error_is_on_the_first_screen(rounds: tuple[Run, Findi
 def test_a_long_error_keeps_its_request_and_its_reason(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
     path = "/bench-1/" + "k" * 200
-    example = f"GET {path} at 127.0.0.1:9000: HTTP 404 NoSuchBucket: the bucket does not exist"
+    reason = "HTTP 404 NoSuchBucket: the bucket does not exist"
+    example = f"GET {path} at 127.0.0.1:9000: {reason}"
     results = [
         replace(result, example=example) if result.failed else result for result in findings.results
     ]
     lines = shown(run, replace(findings, results=results))
     (at,) = [at for at, line in enumerate(lines) if line.startswith(" ! failed")]
     assert lines[at + 1].split()[0] == "GET"
-    assert lines[at + 1].endswith("HTTP 404 NoSuchBucket: the bucket does not exist")
+    assert lines[at + 1].endswith(reason)
     assert len(lines[at + 1]) == 80
 
 
