@@ -302,3 +302,20 @@ def test_a_target_that_is_none_is_told_with_what_was_probably_meant(
     mistake = wrong(operation, target)
     assert (mistake.key, mistake.actual) == ("TARGET", f'"{target}"')
     assert mistake.hint is None if facts is None else names(mistake.hint, facts)
+
+
+@pytest.mark.parametrize(
+    ("operation", "size", "range_bytes"),
+    [
+        ("range_get", "1MiB", 4096),
+        ("range_get", "1KiB", 1024),
+        ("multi_range_get", "1MiB", 4096),
+        ("multi_range_get", "4KiB", 1024),
+        ("multi_range_get", "1MiB,2KiB", 512),
+    ],
+)
+def test_the_usual_ranges_fit_into_the_smallest_objects(
+    operation: str, size: str, range_bytes: int
+) -> None:
+    documents = measured(operation, size=size)
+    assert {document["options"]["range_bytes"] for document in documents} == {range_bytes}

@@ -30,8 +30,6 @@ PUT_SPACE_BYTES = units.parse_size("16GiB")
 BLOCK = "4KiB"
 PART_SIZE = "8MiB"
 RANGE_COUNT = 4
-# Range size with which several ranges fit into an object of the default size.
-RANGE_OF_SEVERAL = "1KiB"
 # A put with a duration creates objects until its end and must not run out of names.
 COUNT_OF_TIMED_PUT = 10_000_000
 
@@ -172,13 +170,15 @@ def campaign_from_flags(
     is_usual = not any(_says_length(text) for text in overrides) and operations != [SESSIONS]
     lengths = (flags.get("count"), flags.get("duration"), flags.get("reuse"))
     is_by_clock = is_usual and all(length is None for length in lengths)
+    size = flags.get("size")
+    sizes: Sequence[int | str] = sweep.get("size") or [SIZE if size is None else size]
     if flags.get("existing"):
         driver, target_settings, dataset = _existing(target, flags)
     else:
         driver, target_settings = parse_target(target)
         target_settings, bucket = _bucket_apart(target, driver, target_settings, flags)
         dataset = {
-            **_dataset(operations, flags, sweep.get("size"), is_by_clock=is_by_clock),
+            **_dataset(operations, flags, sizes, is_by_clock=is_by_clock),
             **_given({"prefix": bucket}),
         }
     data = {
@@ -196,7 +196,7 @@ def campaign_from_flags(
         "dataset": dataset,
         "load": _load(flags),
         "sweep": sweep or None,
-        "phases": _phases(operations, flags, is_by_clock=is_by_clock),
+        "phases": _phases(operations, flags, sizes, is_by_clock=is_by_clock),
         "allow_foreign": [driver] if flags.get("allow_foreign") else None,
         **{key: flags.get(key) for key in _CAMPAIGN},
         "audit": {"history": True} if flags.get("audit_history") else flags.get("audit"),
@@ -351,12 +351,12 @@ def _load(flags: Flags) -> dict[str, Any]:
 
 
 def _dataset(
-    operations: Sequence[str], flags: Flags, sizes: Sequence[str] | None, *, is_by_clock: bool
+    operations: Sequence[str], flags: Flags, sizes: Sequence[int | str], *, is_by_clock: bool
 ) -> dict[str, Any]:
-    given = flags.get("size")
-    size = SIZE if given is None else given
-    objects = _count(operations, flags, sizes or [size], is_by_clock=is_by_clock)
-    return _given({"objects": objects, "size": size, **{key: flags.get(key) for key in _DATASET}})
+    objects = _count(operations, flags, sizes, is_by_clock=is_by_clock)
+    return _given(
+        {"objects": objects, "size": sizes[0], **{key: flags.get(key) for key in _DATASET}}
+    )
 
 
 def _count(
@@ -386,7 +386,9 @@ def _count(
     return max(OBJECTS_MIN, min(most, space_bytes // size_bytes))
 
 
-def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> list[dict[str, Any]]:
+def _phases(
+    operations: Sequence[str], flags: Flags, sizes: Sequence[int | str], *, is_by_clock: bool
+) -> list[dict[str, Any]]:
     """Return the phases; `is_by_clock` gives phases without a length the default duration.
 
     Reads, mixes and a lone put last for `DURATION`. Deletes, and writes for later phases, process
@@ -415,7 +417,7 @@ def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> li
         mix = {name.partition("=")[0]: _weight(name.partition("=")[2]) for name in operations}
     timed = {"warm_up": WARM_UP, **shared, "duration": DURATION} if is_by_clock else shared
     if mix:
-        keys = _keys_of_some(list(mix), flags, is_only=True, is_by_clock=is_by_clock)
+        keys = _keys_of_some(list(mix), flags, sizes, is_only=True, is_by_clock=is_by_clock)
         return [{**timed, "mix": mix, **keys}]
     is_only = len(operations) == 1
     is_put = list(operations) in PUTS
@@ -424,7 +426,7 @@ def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> li
             **(timed if is_put or name in REPEATED else shared),
             **_named(operations, place),
             "op": name,
-            **_keys_of_some([name], flags, is_only=is_only, is_by_clock=is_by_clock),
+            **_keys_of_some([name], flags, sizes, is_only=is_only, is_by_clock=is_by_clock),
         }
         for place, name in enumerate(operations)
     ]
@@ -437,7 +439,12 @@ def _named(operations: Sequence[str], place: int) -> dict[str, str]:
 
 
 def _keys_of_some(
-    operations: Sequence[str], flags: Flags, *, is_only: bool, is_by_clock: bool
+    operations: Sequence[str],
+    flags: Flags,
+    sizes: Sequence[int | str],
+    *,
+    is_only: bool,
+    is_by_clock: bool,
 ) -> dict[str, Any]:
     """Return the keys that only some operations read.
 
@@ -445,7 +452,7 @@ def _keys_of_some(
     that a useless one is refused instead of ignored.
     """
     given = {
-        "range": ("range_bytes", flags.get("block"), _usual_range(operations, flags)),
+        "range": ("range_bytes", flags.get("block"), _usual_range(operations, flags, sizes)),
         "range_count": ("range_count", flags.get("range_count"), RANGE_COUNT),
         "part_size": ("part_bytes", flags.get("part_size"), PART_SIZE),
         "part_concurrency": ("part_concurrency", flags.get("part_concurrency"), None),
@@ -464,9 +471,15 @@ def _keys_of_some(
     return _given(keys)
 
 
-def _usual_range(operations: Sequence[str], flags: Flags) -> str:
-    is_several = "multi_range_get" in operations and flags.get("size") is None
-    return RANGE_OF_SEVERAL if is_several else BLOCK
+def _usual_range(operations: Sequence[str], flags: Flags, sizes: Sequence[int | str]) -> int | str:
+    """Return the range that is used if none is given: a block, or less in small objects."""
+    try:
+        least_bytes = min(units.parse_size(str(size)) for size in sizes)
+    except InputError:
+        # A later check reports the size.
+        return BLOCK
+    ranges = flags.get("range_count") or RANGE_COUNT if "multi_range_get" in operations else 1
+    return min(units.parse_size(BLOCK), max(1, least_bytes // ranges))
 
 
 def _weight(text: str) -> Any:
