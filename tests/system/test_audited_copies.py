@@ -139,6 +139,16 @@ def test_of_a_sound_target_whose_objects_are_copied_nothing_is_said(
     assert audit["unknown"] == audit["unanswered"] == audit["listings_failed"] == 0
 
 
+def test_changes_of_metadata_are_not_read_back_and_the_screen_counts_them(
+    store_port: int, tmp_path: Path
+) -> None:
+    address = address_of("s3", store_port, tmp_path)
+    posted = bench(address, tmp_path / "posted", "put,post").out
+    copied = bench(address, tmp_path / "copied", "put,copy").out
+    assert f"not read back: {OBJECTS} changes" in posted
+    assert "not read back" not in copied
+
+
 def test_a_copy_that_failed_is_not_claimed(tmp_path: Path) -> None:
     errors = {"put": {"rate": 0.1, "status": 500}}
     with store_under_test.store(faults={"seed": 5, "errors": errors}) as url:

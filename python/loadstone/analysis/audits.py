@@ -1,9 +1,10 @@
 """Results of audits: how many acknowledged objects were read back, and how many were wrong."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from loadstone import units
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.statistics.student import beta_share
 from loadstone.campaign.drivers import facts_of
@@ -290,6 +291,11 @@ def is_never_read(run: Run) -> bool:
     )
     is_checked = any(record.summary.get("verified_requests") for record in run.records)
     return writes and not is_checked and not run.manifest.get("imported")
+
+
+def changes_not_read_back(results: Iterable[Cell]) -> int:
+    """Return how many acknowledged changes of metadata, which audits do not read, a run made."""
+    return sum(result.good for result in results if result.operation == "post")
 
 
 def with_failed(run: Run, audits: Sequence[Audited]) -> Run:
