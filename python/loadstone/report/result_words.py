@@ -28,7 +28,7 @@ LIMIT_NOTE = (
 )
 
 
-class Measured(NamedTuple):
+class MarkedNumber(NamedTuple):
     """A number of a result, None if it is not known, and the mark before it."""
 
     value: float | None
@@ -39,30 +39,30 @@ class Measured(NamedTuple):
         return NOT_KNOWN if self.value is None else f"{self.mark}{words(self.value)}"
 
 
-def rate_of(result: Result) -> Measured:
-    return Measured(result.requests_per_s if result.good else None, MARKS[result.standing])
+def rate_of(result: Result) -> MarkedNumber:
+    return MarkedNumber(result.requests_per_s if result.good else None, MARKS[result.standing])
 
 
-def data_of(result: Result) -> Measured:
+def data_of(result: Result) -> MarkedNumber:
     """Return the payload per second."""
-    return Measured(result.bytes_per_s if result.bytes else None, MARKS[result.standing])
+    return MarkedNumber(result.bytes_per_s if result.bytes else None, MARKS[result.standing])
 
 
-def failed_of(result: Result) -> Measured:
+def failed_of(result: Result) -> MarkedNumber:
     """Return the share of failed requests; unknown if another tool does not state it."""
     if result.failed_if_stated is None:
-        return Measured(None)
-    return Measured(result.failed / result.requests if result.failed else 0.0)
+        return MarkedNumber(None)
+    return MarkedNumber(result.failed / result.requests if result.failed else 0.0)
 
 
-def time_of(latency: Latency | None, name: str) -> Measured:
+def time_of(latency: Latency | None, name: str) -> MarkedNumber:
     """Return a quantile, as a bound where only that is known, or "max" or "mean"."""
     if latency is None:
-        return Measured(None)
+        return MarkedNumber(None)
     if name in latency.at_least:
-        return Measured(latency.at_least[name], "≥ ")
+        return MarkedNumber(latency.at_least[name], "≥ ")
     times = {**latency.quantiles, "max": latency.max_ns, "mean": latency.mean_ns}
-    return Measured(times[name])
+    return MarkedNumber(times[name])
 
 
 def rate_words(result: Result) -> str:

@@ -7,7 +7,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.cells.agents import AgentCell
 from loadstone.analysis.judgements.result import Result
 from loadstone.documents.summary import LoadHost
-from loadstone.report.result_words import MARKS, Measured, notes_below
+from loadstone.report.result_words import MARKS, MarkedNumber, notes_below
 from loadstone.report.tables.layout import (
     Field,
     Table,
@@ -48,9 +48,9 @@ def agents_table(findings: Findings) -> Table | None:
     )
 
 
-def _rate(row: RowOfAgent, per_s: float) -> Measured:
+def _rate(row: RowOfAgent, per_s: float) -> MarkedNumber:
     result, agent = row
-    return Measured(per_s if agent.good else None, MARKS[result.standing])
+    return MarkedNumber(per_s if agent.good else None, MARKS[result.standing])
 
 
 def _share(row: RowOfAgent) -> float | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from loadstone import units
-from loadstone.report.result_words import NOT_KNOWN, Measured
+from loadstone.report.result_words import NOT_KNOWN, MarkedNumber
 
 Align = Literal["left", "right"]
 
@@ -82,7 +82,7 @@ def known(
 
 def measured(
     head: str,
-    measure: Callable[[Item], Measured],
+    measure: Callable[[Item], MarkedNumber],
     words: Callable[[float], str] = units.format_number,
     unit: str = "",
     *,

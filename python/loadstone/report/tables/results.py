@@ -18,7 +18,7 @@ from loadstone.campaign.schema.target import SYSTEM
 from loadstone.report.result_words import (
     LIMIT_NOTE,
     NOT_KNOWN,
-    Measured,
+    MarkedNumber,
     data_of,
     ends_words,
     failed_of,
@@ -42,7 +42,9 @@ from loadstone.report.tables.layout import (
     word,
 )
 
-TRIALS: Field[Result] = measured("Trials", lambda result: Measured(result.rate.n), "{:.0f}".format)
+TRIALS: Field[Result] = measured(
+    "Trials", lambda result: MarkedNumber(result.rate.n), "{:.0f}".format
+)
 TIMES_OPTIONAL = ("p75", "p90", "max", "mean")
 
 
