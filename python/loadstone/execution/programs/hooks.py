@@ -111,7 +111,7 @@ class HookRunner:
                 if hook.undoes == entry["hook"] and hook.command == words
             ]
             try:
-                # A command that only the log names is not run: nobody has allowed it.
+                # Runs only commands of the campaign: the user allowed these, and no others.
                 if trial is None or not undoing:
                     raise HookError("the campaign has no such fault")
                 if isinstance(undoing[0], FaultHook):
