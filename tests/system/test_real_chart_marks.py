@@ -10,7 +10,6 @@ import pytest
 
 from loadstone import published
 from loadstone.analysis import analyse
-from loadstone.analysis.numbers import judge
 from loadstone.cli.account_reports import print_accounts
 from loadstone.report import REPORTS, Options
 from loadstone.report.formats.html import drawn_of_run
@@ -97,4 +96,4 @@ def test_charts_of_published_numbers_are_those_of_their_page(
     page = tmp_path / "page.html"
     print_accounts([f"published:{name}"], "html", page)
     account = published.find(name).account()
-    assert check(browser, page, account_data(account, judge(account)), 1400)
+    assert check(browser, page, account_data(account), 1400)

@@ -8,7 +8,6 @@ from typing import Any
 from loadstone import published
 from loadstone.analysis import Findings
 from loadstone.analysis.accounts.account import Account
-from loadstone.analysis.numbers import judge
 from loadstone.report.formats.html import drawn_of_run
 from loadstone.report.formats.images import WIDTH, run_script, theme
 from loadstone.report.pages.account_rows import account_data
@@ -58,4 +57,4 @@ def charts_of_account(account: Account | str) -> dict[str, DrawnChart]:
     """Return the charts of an account, or of a published report by its name."""
     if isinstance(account, str):
         account = published.find(account).account()
-    return charts_of(account_data(account, judge(account)))
+    return charts_of(account_data(account))

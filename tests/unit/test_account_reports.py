@@ -5,12 +5,19 @@ from pathlib import Path
 import pytest
 
 from loadstone import published
+from loadstone.analysis.accounts.account import RATE
+from loadstone.analysis.accounts.level import level_of
+from loadstone.analysis.grouping import grouped
+from loadstone.analysis.judgements.standing import worst_of
+from loadstone.analysis.naming import describe_parameters
+from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN
 from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.cli import main
 from loadstone.cli.account_reports import print_accounts
 from loadstone.errors import InputError
 from loadstone.published.tables.layouts import ActionLog, ActionStatistics, statistics_log
 from loadstone.report.formats.account import FINDINGS_TITLE
+from loadstone.report.pages.account_rows import account_data
 from tests.unit.drawn_charts import charts_of_account
 
 DATA = Path(__file__).parent.parent / "data" / "published"
@@ -131,6 +138,29 @@ def test_a_page_and_markdown_hold_the_tables_to_the_byte_and_the_findings(tmp_pa
         assert f"## {FINDINGS_TITLE}" in text
     tabs = (tmp_path / "cern.md").read_text()
     assert "```text\nThreads\t1\t4" in tabs
+
+
+@pytest.mark.parametrize("name", sorted(published.PUBLISHED))
+def test_charts_and_comparisons_of_a_published_report_have_the_same_numbers(name: str) -> None:
+    account = published.find(name).account()
+    rows = {
+        (row["target"], row["workload"], row["operation"], row["round"], row["words"]): row
+        for row in account_data(account)["results"]
+        if row["rate"] is not None
+    }
+    cases = grouped(account.of(RATE), lambda m: (m.target, m.case))
+    assert len(rows) == len(cases)
+    for trials in cases.values():
+        first = trials[0]
+        words = describe_parameters(first.parameters)
+        row = rows[first.target, first.workload, first.operation, first.round, words]
+        assert row["rate"] == pytest.approx(level_of(trials), rel=1e-4)
+        assert row["standing"] == worst_of(trial.standing for trial in trials)
+        assert (row["is_bound"], row["is_void"]) == (row["standing"] == "bound", False)
+        has_ends = len(trials) >= INTERVAL_TRIALS_MIN or first.spread is not None
+        assert (row["low"] is not None) == has_ends
+    if name == "hummingbird":
+        assert {row["standing"] for row in rows.values()} == {"valid", "bound"}
 
 
 def test_what_no_account_has_is_refused_with_what_it_has(tmp_path: Path) -> None:

@@ -248,10 +248,10 @@ def test_a_swept_level_of_filling_is_a_load():
 def test_the_published_sweep_calls_out_the_clients_limits_that_its_numbers_show():
     chart = charts_of_account("cern")["throughput"]
     assert {row["limit"] for row in chart.rows if row["is_bound"]} == {
-        "client bandwidth",
+        "client network",
         "client sockets",
     }
-    assert {"client bandwidth", "client sockets"} <= set(texts(chart))
+    assert {"client network", "client sockets"} <= set(texts(chart))
     # As far as was planned, measured or not.
     assert texts(chart).count("200") >= len(chart.panels)
 

@@ -142,7 +142,6 @@ def _page(shown: Shown, form: str) -> bytes:
 def _write_charts(
     shown_accounts: Sequence[Shown], form: str, output: Path | None, *, may_overwrite: bool
 ) -> None:
-    from loadstone.published.rules import judge
     from loadstone.report.formats.images import draw, png_files, svg_files
     from loadstone.report.pages.account_rows import account_data
 
@@ -152,7 +151,7 @@ def _write_charts(
             hint=f"name a folder for them: -f {form} -o DIR",
         )
     for shown in shown_accounts:
-        drawn = draw(account_data(shown.account, judge(shown.account)))
+        drawn = draw(account_data(shown.account))
         if not drawn:
             raise InputError(
                 f"{shown.name} has nothing to draw: no rates along a load, and no repeated times",

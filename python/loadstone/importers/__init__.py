@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadstone.analysis.accounts.account import Account
+from loadstone.analysis.numbers import with_standings
 from loadstone.errors import InputError
 from loadstone.formats import fio, iperf3, rados_bench
 from loadstone.formats.imported import Hints, Imported, ImportedFile, import_files
@@ -50,6 +51,15 @@ def _of_files(
     return Importer(name, summary, functools.partial(import_files, name, read_file=read_file))
 
 
+def _of_summary(
+    name: str, summary: str, read: Callable[[Sequence[Path], Hints], Account]
+) -> Importer:
+    """Return the importer of a format without requests and seconds."""
+    return Importer(
+        name, summary, lambda files, hints: with_standings(read(files, hints)), is_summary=True
+    )
+
+
 IMPORTERS: Mapping[str, Importer] = {
     importer.name: importer
     for importer in (
@@ -69,15 +79,12 @@ IMPORTERS: Mapping[str, Importer] = {
         _of_files("sai3-bench", "sai3-bench: results.tsv of a folder", sai3_bench.read_file),
         _of_files("ior", "IOR: text, or summaryFormat CSV or JSON", ior.read_file),
         _of_files("mdtest", "mdtest: its summary of rates", mdtest.read_file),
-        Importer(
-            "mlpstorage", "MLPerf Storage: summary.json of a run", mlpstorage.read, is_summary=True
-        ),
-        Importer("datasafe", "Datasafe: the log of its statistics", datasafe.read, is_summary=True),
-        Importer(
+        _of_summary("mlpstorage", "MLPerf Storage: summary.json of a run", mlpstorage.read),
+        _of_summary("datasafe", "Datasafe: the log of its statistics", datasafe.read),
+        _of_summary(
             "tpch",
             "TPC-H scripts: a log of queries, or lines of averages and details",
             tpch.read,
-            is_summary=True,
         ),
     )
 }

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Protocol
 
 from loadstone.analysis.accounts.account import Account
+from loadstone.analysis.numbers import with_standings
 from loadstone.errors import InputError
 from loadstone.published import cern, datasafe, hummingbird, read, skyhook, theflash
 from loadstone.published.tables.templates import LAYOUTS, find_layout
@@ -68,7 +69,7 @@ def _published(report: ReportModule, *, is_markdown: bool = True) -> Published:
         name=report.FILE,
         file=report.FILE,
         facts=report.facts,
-        account=report.account,
+        account=lambda: with_standings(report.account()),
         render=report.render,
         details=report.details,
         is_markdown=is_markdown,
@@ -80,7 +81,7 @@ def _system(name: str) -> Published:
     return replace(
         _published(theflash),
         name=f"{theflash.FILE}-{name.lower()}",
-        account=partial(theflash.account, (name,)),
+        account=lambda: with_standings(theflash.account((name,))),
         render=partial(theflash.render, (name,)),
     )
 

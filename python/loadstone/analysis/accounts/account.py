@@ -4,13 +4,13 @@ All three become an Account, which one set of rules judges and one comparison co
 holds numbers and statements, never conclusions.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
 from loadstone.analysis.grouping import grouped
-from loadstone.analysis.judgements.standing import Standing
+from loadstone.analysis.judgements.standing import Standing, worst_of
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.campaign.parameters import whole_parameter
 from loadstone.documents.card import Card
@@ -102,6 +102,14 @@ class Measurement:
             ("operation", self.operation),
             *sorted(self.parameters.items()),
         )
+
+
+def standing_of_trials(trials: Iterable[Measurement]) -> tuple[Standing, tuple[str, ...]]:
+    """Return the worst standing of a case's trials, and its reasons."""
+    trials = list(trials)
+    worst = worst_of(trial.standing for trial in trials)
+    reasons = (name for trial in trials if trial.standing == worst for name in trial.reasons)
+    return worst, tuple(dict.fromkeys(reasons))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from loadstone.analysis.accounts.account import SECONDS, Account, Measurement
+from loadstone.analysis.accounts.account import (
+    SECONDS,
+    Account,
+    Measurement,
+    standing_of_trials,
+)
 from loadstone.analysis.accounts.comparison import Comparison, compare
 from loadstone.analysis.grouping import grouped
+from loadstone.analysis.judgements.standing import Standing
 from loadstone.analysis.statistics.mean import Mean, mean_of
 
 SEED = 1
@@ -15,10 +21,7 @@ SEED = 1
 
 @dataclass(frozen=True)
 class CaseMean:
-    """The repetitions of one case, with their mean and their spread.
-
-    The ends of a single number are those of its printed ±.
-    """
+    """The repetitions of one case, with their mean, their spread and their standing."""
 
     members: tuple[Measurement, ...]
 
@@ -37,13 +40,18 @@ class CaseMean:
         return mean_of(self.values, [member.started_unix_ns for member in self.members])
 
     @property
-    def ends(self) -> tuple[float, float] | None:
-        """The ends of the spread, or of the printed ±, not below zero."""
-        if self.mean.is_spread:
-            return self.mean.low, self.mean.high
-        if not self.first.spread:
-            return None
-        return max(0.0, self.first.value - self.first.spread), self.first.value + self.first.spread
+    def standing(self) -> tuple[Standing, tuple[str, ...]]:
+        return standing_of_trials(self.members)
+
+    @property
+    def printed_ends(self) -> tuple[float, float] | None:
+        """The ends of the ± printed beside a single number, not below zero."""
+        number, spread = self.first.value, self.first.spread
+        return (
+            (max(0.0, number - spread), number + spread)
+            if spread and len(self.members) == 1
+            else None
+        )
 
 
 def case_means(measurements: Iterable[Measurement]) -> list[CaseMean]:

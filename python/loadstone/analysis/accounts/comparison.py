@@ -11,10 +11,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from loadstone.analysis.accounts.account import Account, Measurement, Parameter, is_lower_better
+from loadstone.analysis.accounts.account import (
+    Account,
+    Measurement,
+    Parameter,
+    is_lower_better,
+    standing_of_trials,
+)
 from loadstone.analysis.accounts.in_turns import arms_of, ratio_of
 from loadstone.analysis.grouping import grouped
-from loadstone.analysis.judgements.standing import Standing, may_be_compared, worst_of
+from loadstone.analysis.judgements.standing import Standing, may_be_compared
 from loadstone.analysis.statistics import ratios as statistics
 from loadstone.analysis.statistics import significance
 from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN, Arms
@@ -403,6 +409,7 @@ def _compare_case(
     arms = arms_of(a, b, is_one_run=is_one_run)
     ratio = ratio_of(a, b, is_one_run=is_one_run)
     values_a, values_b = arms.a, arms.b
+    (standing_a, reasons_a), (standing_b, reasons_b) = standing_of_trials(a), standing_of_trials(b)
     if arms.is_paired:
         logs = [math.log(y / x) for x, y in zip(values_a, values_b, strict=True)]
         # Five pairs never bring the sign flips below 0.06, so the t of the interval decides.
@@ -428,23 +435,16 @@ def _compare_case(
         a12=significance.a12(values_a, values_b) if ratio.low is not None else None,
         noise_floor=floor,
         verdict="not resolved",
-        standings=(_standing_of(a)[0], _standing_of(b)[0]),
-        reasons=tuple(dict.fromkeys((*_standing_of(a)[1], *_standing_of(b)[1]))),
+        standings=(standing_a, standing_b),
+        reasons=tuple(dict.fromkeys((*reasons_a, *reasons_b))),
         labels=tuple(
             dict.fromkeys(label for measurement in (*a, *b) for label in measurement.labels)
         ),
     )
 
 
-def _standing_of(measurements: Sequence[Measurement]) -> tuple[Standing, tuple[str, ...]]:
-    """Return the worst standing of a case's trials, and its reasons."""
-    worst = worst_of(measurement.standing for measurement in measurements)
-    reasons = (name for m in measurements if m.standing == worst for name in m.reasons)
-    return worst, tuple(dict.fromkeys(reasons))
-
-
 def _is_usable(a: Sequence[Measurement], b: Sequence[Measurement]) -> bool:
-    (standing, reasons), (other, others) = _standing_of(a), _standing_of(b)
+    (standing, reasons), (other, others) = standing_of_trials(a), standing_of_trials(b)
     return may_be_compared(standing, other, (*reasons, *others))
 
 

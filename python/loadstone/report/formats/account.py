@@ -32,7 +32,7 @@ def render_account(account: Account, source: Source, findings: Sequence[Finding]
     """Return the page of an account that is no run."""
     return render_page(
         "account.html.jinja",
-        data=account_data(account, findings),
+        data=account_data(account),
         title=account.title,
         name=account.name,
         source=source,

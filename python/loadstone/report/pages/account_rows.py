@@ -3,7 +3,7 @@
 Numbers that were not printed are left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from loadstone.analysis.accounts.account import (
@@ -15,36 +15,30 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.accounts.case_means import CaseMean, case_means, compare_times
 from loadstone.analysis.accounts.comparison import MARGIN
-from loadstone.analysis.judgements.finding import Finding
-from loadstone.analysis.judgements.labels import VOIDING
-from loadstone.analysis.naming import describe_parameters, describe_size, varied_parameters
+from loadstone.analysis.judgements.standing import reason_words
+from loadstone.analysis.naming import describe_parameters, varied_parameters
 from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.report.formats.comparison_page import ratio_rows
 from loadstone.report.pages.chart_data import (
+    DRAWN_QUANTILES,
     ceiling_row,
+    drawn_row,
     load_axis,
-    plain_parameters,
     short,
 )
 from loadstone.report.result_words import spread_note
 
-QUANTILES = ("p50", "p90", "p95", "p99")
+NO_RATE: Mapping[str, object] = {"rate": None, "trial_rates": []}
 CASES_MAX = 60
 """A chart of more times is not legible."""
-
-RULES_OF_OWN_LIMITS: Mapping[str, str] = {
-    "link-ceiling": "client bandwidth",
-    "socket-limit": "client sockets",
-}
-"""Rules that mark a client's limit in published numbers."""
 
 WORDS_OF_VERDICTS = {"slower": "longer", "faster": "shorter", "equivalent": "equal within 3 %"}
 UNRESOLVED = "not told apart"
 
 
-def account_data(account: Account, findings: Sequence[Finding]) -> dict[str, Any]:
+def account_data(account: Account) -> dict[str, Any]:
     """Return the data of an account's charts: rates along loads, ceilings, times."""
-    rows = list(_rows(account, findings))
+    rows = list(_rows(account))
     parameters = [row["parameters"] for row in rows]
     load = load_axis(parameters)
     compared = tuple(compare_times(account)) if _has_few_times(account) else ()
@@ -106,16 +100,9 @@ def _together(comparison: Any) -> str:
     return f"{TOGETHER} {mean.ratio:.3f}{interval}"
 
 
-def _rows(account: Account, findings: Sequence[Finding]) -> Iterable[dict[str, Any]]:
-    limits = {
-        evidence.place: RULES_OF_OWN_LIMITS[finding.rule]
-        for finding in findings
-        if finding.rule in RULES_OF_OWN_LIMITS
-        for evidence in finding.evidence
-        if evidence.place
-    }
+def _rows(account: Account) -> Iterable[dict[str, Any]]:
     times: dict[tuple[object, ...], dict[str, float]] = {}
-    for name in QUANTILES:
+    for name in DRAWN_QUANTILES:
         for measurement in account.of(f"service_ns_{name}"):
             times.setdefault(_trial(measurement), {})[name] = measurement.value
     data = {_place(case.first): case for case in case_means(account.of(BYTE_RATE))}
@@ -124,15 +111,10 @@ def _rows(account: Account, findings: Sequence[Finding]) -> Iterable[dict[str, A
         # A mean of several trials' percentiles would be meaningless.
         printed = times.get(_trial(case.first), {}) if len(case.members) == 1 else {}
         moved = data.pop(_place(case.first), None)
-        yield _row(case, f"rate {number}", limits) | {
-            "rate": short(case.mean.value),
-            "low": None if case.ends is None else short(case.ends[0]),
-            "high": None if case.ends is None else short(case.ends[1]),
-            **_moved(moved),
-            **{name: printed.get(name) for name in QUANTILES},
-        }
+        ends = dict(zip(("low", "high"), map(short, case.printed_ends or ()), strict=False))
+        yield _row(case, f"rate {number}") | ends | _moved(moved) | printed
     for number, case in enumerate(data.values()):
-        yield _row(case, f"data {number}", limits) | _moved(case)
+        yield _row(case, f"data {number}") | {**NO_RATE} | _moved(case)
     for number, measurement in enumerate(account.hinted):
         others = [
             f"{value} {key}" for key, value in measurement.parameters.items() if key != "threads"
@@ -144,46 +126,31 @@ def _rows(account: Account, findings: Sequence[Finding]) -> Iterable[dict[str, A
             if name in measurement.parameters
         } | {"source": ", ".join(["in words, inferred", *others])}
         case = CaseMean((measurement,))
-        yield _row(case, f"said {number}", limits) | _moved(case) | row
+        yield _row(case, f"said {number}") | {**NO_RATE} | _moved(case) | row
 
 
-def _row(case: CaseMean, name: str, limits: Mapping[str, str]) -> dict[str, Any]:
-    first = case.first
-    limit = next((limits[member.place] for member in case.members if member.place in limits), "")
-    size = first.size_bytes
-    return {
-        "target": first.target,
-        "operation": first.operation,
-        "workload": first.workload,
-        "size": size,
-        "size_words": describe_size(size)
-        if size is not None
-        else str(first.parameters.get("size") or "") or None,
-        "parameters": plain_parameters(first.parameters),
-        "words": "",
-        "round": first.round,
-        "n": len(case.members),
-        "trials": [name],
-        "trial_rates": [short(value) for value in case.values],
-        "rate": None,
-        "low": None,
-        "high": None,
-        "bytes_per_s": None,
-        **dict.fromkeys((*QUANTILES, "max", "requests", "failed")),
-        "limit": limit,
-        "is_bound": bool(limit),
-        "is_void": any(VOIDING & {*member.labels} for member in case.members),
-        "curve": [],
-    }
+def _row(case: CaseMean, name: str) -> dict[str, Any]:
+    standing, reasons = case.standing
+    return drawn_row(
+        target=case.first.target,
+        operation=case.first.operation,
+        workload=case.first.workload,
+        parameters=case.first.parameters,
+        round_=case.first.round,
+        rate=case.mean,
+        trial_rates=case.values,
+        standing=standing,
+        limit=", ".join(map(reason_words, reasons)),
+    ) | {"trials": [name]}
 
 
 def _moved(case: CaseMean | None) -> dict[str, float]:
     if case is None:
         return {}
-    moved = {"bytes_per_s": short(case.mean.value)}
-    if case.ends is not None:
-        moved |= {"data_low": short(case.ends[0]), "data_high": short(case.ends[1])}
-    return moved
+    ends = (case.mean.low, case.mean.high) if case.mean.is_interval else case.printed_ends or ()
+    return {"bytes_per_s": short(case.mean.value)} | dict(
+        zip(("data_low", "data_high"), map(short, ends), strict=False)
+    )
 
 
 def _trial(measurement: Measurement) -> tuple[object, ...]:
@@ -195,9 +162,9 @@ def _place(measurement: Measurement) -> tuple[object, ...]:
 
 
 def _spread_words(account: Account) -> str:
-    means = [case.mean for case in case_means(account.of(RATE))]
-    if note := spread_note(means, of="Points"):
-        return note
+    """Return what bars are of numbers that were printed once; empty where trials are known."""
+    if any(case.mean.is_spread for case in case_means(account.of(RATE))):
+        return ""
     if not any(measurement.spread for measurement in account.measurements):
         return "The spread of the repetitions is not printed."
     kind = account.disclosure.spread

@@ -12,18 +12,20 @@ from typing import Any
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.accounts.account import KnownCeiling
-from loadstone.analysis.answers.answer import LOADS, Answer, case_words
+from loadstone.analysis.answers.answer import LOADS, Answer
 from loadstone.analysis.audits import Audited
 from loadstone.analysis.cells.sessions import ACTIONS_MAX, TimedAction, read_session_actions
 from loadstone.analysis.instrument.resources import RESOURCES, ResourceSeries
-from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.judgements.result import Result
+from loadstone.analysis.judgements.standing import Standing, standing_of
 from loadstone.analysis.limits.exporter_series import ExporterMetric, ExporterSeries
 from loadstone.analysis.limits.measured_ceilings import ceilings_of
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.analysis.limits.target_state import ending, is_good
 from loadstone.analysis.naming import describe_parameters, describe_size, number_in
 from loadstone.analysis.statistics.latency import Latency
+from loadstone.analysis.statistics.mean import Mean
+from loadstone.campaign.parameters import whole_parameter
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.summary import AuditCall, AuditFinding
 from loadstone.report.result_words import operation_words
@@ -36,6 +38,7 @@ SECONDS_MIN = 3
 """A trial that took less has no shape over time."""
 
 PROOFS_MAX = 4
+DRAWN_QUANTILES = ("p50", "p90", "p95", "p99", "p99_9")
 
 SWEPT_FIRST = (*LOADS, "hosts", "buckets", "containers", "fill_percent", "fill_bytes")
 SWEPT_VALUES_MIN = 3
@@ -102,34 +105,69 @@ def ceiling_row(ceiling: KnownCeiling) -> dict[str, Any]:
 
 def result_row(result: Result, round_: int | None, step: int) -> dict[str, Any]:
     """Return a result as charts show it; every `step`th point of its curve is kept."""
-    cell, rate = result, result.rate
+    times = result.headline
+    return drawn_row(
+        target=result.target,
+        operation=operation_words(result),
+        workload=result.workload,
+        parameters=result.parameters,
+        round_=round_,
+        rate=result.rate,
+        trial_rates=[trial.requests_per_s for trial in result.trial_rates],
+        standing=result.standing,
+        limit=result.limit_words,
+    ) | {
+        "trials": list(result.trials),
+        "bytes_per_s": short(result.bytes_per_s),
+        **({} if times is None else {name: times.quantiles[name] for name in DRAWN_QUANTILES}),
+        "max": None if times is None else times.max_ns,
+        "requests": result.requests,
+        "failed": result.failed_if_stated,
+        "curve": _curve(times, step),
+    }
+
+
+def drawn_row(
+    *,
+    target: str,
+    operation: str,
+    workload: str,
+    parameters: Mapping[str, object],
+    round_: int | None,
+    rate: Mean,
+    trial_rates: Iterable[float],
+    standing: Standing,
+    limit: str,
+) -> dict[str, Any]:
+    """Return what charts show of a rate, measured here or by others; nothing else is known."""
+    size = parameters.get("size")
     return {
-        "target": cell.target,
-        "operation": operation_words(cell),
-        "workload": cell.workload,
-        "size": cell.size_bytes,
-        "size_words": None if cell.size_bytes is None else describe_size(cell.size_bytes),
-        "parameters": plain_parameters(cell.parameters),
-        "words": case_words(result),
+        "target": target,
+        "operation": operation,
+        "workload": workload,
+        "size": whole_parameter(parameters, "size"),
+        "size_words": size if isinstance(size, str) else _size_words(parameters),
+        "parameters": plain_parameters(parameters),
+        "words": describe_parameters({k: v for k, v in parameters.items() if k != SYSTEM}),
         "round": round_,
         "n": rate.n,
-        "standing": result.standing,
-        "trials": list(cell.trials),
-        "trial_rates": [short(trial.requests_per_s) for trial in result.trial_rates],
+        "standing": standing,
+        "is_bound": standing == "bound",
+        "is_void": standing == "void",
+        "limit": limit,
         "rate": short(rate.value),
+        "trial_rates": [short(value) for value in trial_rates],
         # Too few trials for an interval are shown one by one.
         "low": short(rate.low) if rate.is_interval else None,
         "high": short(rate.high) if rate.is_interval else None,
-        "bytes_per_s": short(result.bytes_per_s),
-        **{name: _quantile(cell.headline, name) for name in ("p50", "p90", "p95", "p99", "p99_9")},
-        "max": None if cell.headline is None else cell.headline.max_ns,
-        "requests": cell.requests,
-        "failed": cell.failed_if_stated,
-        "limit": result.limit_words,
-        "is_bound": result.is_bound,
-        "is_void": result.is_void,
-        "curve": _curve(cell.headline, step),
+        **dict.fromkeys(("bytes_per_s", *DRAWN_QUANTILES, "max", "requests", "failed")),
+        "curve": [],
     }
+
+
+def _size_words(parameters: Mapping[str, object]) -> str | None:
+    size = whole_parameter(parameters, "size")
+    return None if size is None else describe_size(size)
 
 
 def plain_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
@@ -139,10 +177,6 @@ def plain_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
         for name, value in parameters.items()
         if name not in ("size", SYSTEM)
     }
-
-
-def _quantile(latency: Latency | None, name: str) -> int | None:
-    return None if latency is None else latency.quantiles[name]
 
 
 def _curve(latency: Latency | None, step: int) -> list[list[float]]:
@@ -263,7 +297,7 @@ def _timed(record: Record, actions: Sequence[TimedAction]) -> dict[str, Any]:
 
 
 def _over_time(findings: Findings) -> dict[str, Any]:
-    void = {trial.trial for trial in findings.trials if VOIDING & {*trial.labels}}
+    void = {trial.trial for trial in findings.trials if standing_of(trial.labels)[0] == "void"}
     lengths = {trial.trial: trial.duration_s or 0.0 for trial in findings.trials}
     long = {name for name, length_s in lengths.items() if length_s >= SECONDS_MIN}
     measured = {line.trial for line in findings.timelines}
