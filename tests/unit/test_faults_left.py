@@ -1,6 +1,9 @@
 """A fault whose controller was killed: the next session undoes it first, or says how."""
 
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from loadstone.results.fault_log import FAULTS, append_fault, faults_left
 from loadstone.results.store import read_run
 from tests.unit.fake_loadgen import FakeLoadgen
 from tests.unit.surroundings import create, plan_of
+from tests.unit.test_execution_program import ends
 
 
 @pytest.fixture
@@ -88,6 +92,40 @@ def test_a_pause_reaches_only_the_process_that_was_recorded(
                 capture_output=True, check=False,
             )  # fmt: skip
             assert (ended.returncode, state_of(process)) == (code, "S")
+
+
+def test_a_fault_ends_with_a_controller_that_is_killed(tmp_path: Path) -> None:
+    """A file system that an orphan goes on to fill would be full again after the undoing."""
+    number = tmp_path / "number"
+    fault = f"run: [sh, -c, 'echo $$ > {number}; sleep 1000'], undo: [\"true\"]"
+    script = (
+        "import sys, pathlib; from tests.unit.test_faults_left import Killed; "
+        "Killed(pathlib.Path(sys.argv[1]), sys.argv[2])"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path), fault]) as controller:
+        children = Path(f"/proc/{controller.pid}/task/{controller.pid}/children")
+        # The second is the shell that guards the first.
+        while len(children.read_text().split()) < 2 or not number.exists():
+            assert controller.poll() is None
+            time.sleep(0.02)
+        controller.send_signal(signal.SIGKILL)
+    assert ends(int(number.read_text()))
+
+
+def test_of_a_fault_and_its_undoing_that_both_fail_the_first_is_told(tmp_path: Path) -> None:
+    text = "faults: [{at: 1ms, lasts: 1s, name: cut, run: [no-such-program], undo: [nor-this]}]\n"
+    plan = plan_of(text)
+    trial = next(trial.document for trial in plan.trials if trial.is_measured)
+    create(tmp_path / "run", plan, text).close()
+    timed = HookRunner(plan.hooks, tmp_path / "run", lambda event: None, Interrupt(), {}).of_trial(
+        trial
+    )
+    timed.start(lambda: None)
+    timed.note(0)
+    while timed.problem is None:
+        time.sleep(0.02)
+    timed.finish()
+    assert "no-such-program" in str(timed.problem)
 
 
 def test_a_fault_that_cannot_be_undone_ends_the_resumption_and_says_what_to_do(

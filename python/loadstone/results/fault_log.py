@@ -63,4 +63,6 @@ def how_to_undo(entry: FaultEntry, folder: Path) -> str:
     else:
         command = ["env", f"LOADSTONE_RUN={entry['run']}", *entry["undo"]]
         how = f"do what this command does: {shlex.join(command)}"
-    return f"{how}\nthen remove {folder / FAULTS}, so that the run goes on with --resume"
+    return (
+        f"{how}\nthen remove {shlex.quote(str(folder / FAULTS))}, which says that it is in effect"
+    )

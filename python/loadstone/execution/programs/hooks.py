@@ -84,6 +84,8 @@ class HookRunner:
             timeout_s=hook.timeout_ns / 1e9,
             is_stopped=lambda: self._interrupt.is_asked and not is_last,
             environment=self._environment(hook, document),
+            # The next session undoes it, which must not happen before it has ended.
+            is_guarded=isinstance(hook, FaultHook) and not hook.undoes,
         )
         entry = self._entry(hook, document, ended)
         try:
@@ -262,7 +264,8 @@ class TimedHooks:
                 else:
                     self._runner.keep(self._runner.entry_of_none(hook, self._document))
             except LoadstoneError as error:
-                self.problem = error
+                # The undoing of a fault that failed often fails, too: the first says why.
+                self.problem = self.problem or error
                 self._stop()
 
     def _wait_for(self, elapsed_ns: int) -> bool:

@@ -214,14 +214,18 @@ def run_programs(
     is_stopped: Callable[[], bool],
     tick: Callable[[float], None] = lambda passed_s: None,
     environment: Mapping[str, str] | None = None,
+    is_guarded: bool = False,
 ) -> list[Ended]:
     """Run programs in parallel until all have ended, and return their results.
+
+    With `is_guarded` they and their children are killed if this process is, before they have ended.
 
     `tick` is called several times a second with the seconds passed. At the timeout or when a stop
     is requested, the running programs are stopped; if one fails, the others continue.
     """
     began = time.monotonic()
     programs = [Program(command, environment) for command in commands]
+    guards = [Guard(program) for program in programs if is_guarded and program.pid]
     try:
         while any(program.is_running for program in programs):
             passed_s = time.monotonic() - began
@@ -235,6 +239,9 @@ def run_programs(
     except BaseException:
         _stop(programs, "stopped")
         raise
+    finally:
+        for guard in guards:
+            guard.dismiss()
     return [program.finish() for program in programs]
 
 

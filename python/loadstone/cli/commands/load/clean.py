@@ -14,6 +14,7 @@ Examples:
   loadstone clean runs/first --versions
 """
 
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,7 +78,11 @@ def command(
     with RunWriter.lock(run) as writer:
         for fault in faults_left(run):
             say(f"warning: fault {describe_fault(fault)} may still be in effect")
-            say(f"hint: loadstone run --resume undoes it; or {how_to_undo(fault, run)}")
+            say(
+                "hint: before this clean-up loadstone run CAMPAIGN "
+                f"-o {shlex.quote(str(run))} --resume undoes it, and after it nothing does; "
+                f"or {how_to_undo(fault, run)}"
+            )
         left = what_is_left(run)
         for driver in unknown(run):
             what = f'skipped: this loadstone has no driver "{driver}", and deletes nothing with it'
