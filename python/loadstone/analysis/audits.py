@@ -213,7 +213,7 @@ class Survival:
         return (
             f"0 of {self.read_back:,} acknowledged objects were lost or wrong after {faults}: with"
             f" 95 %, at most {percent(share)} of objects, and at most"
-            f" {percent(times_share)} of {FAULT_NOUNS[self.fault]}s take any"
+            f" {percent(times_share)} of {FAULT_NOUNS[self.fault]}s lose any"
         )
 
 
@@ -222,10 +222,10 @@ FAULT_NOUNS = {"kill": "process kill", "power_cut": "power cut"}
 
 
 CLASSES = {
-    "volatile": "a process kill takes what was acknowledged",
-    "buffered": "it survives process kills, and a power cut takes some or all of it",
-    "kill-safe": "it survives process kills; power cuts were not tried",
-    "synced": "it survives process kills and power cuts",
+    "volatile": "acknowledged writes are lost at a process kill",
+    "buffered": "acknowledged writes survive process kills; power cuts lose some or all of them",
+    "kill-safe": "acknowledged writes survive process kills; power cuts were not tried",
+    "synced": "acknowledged writes survive process kills and power cuts",
 }
 """The durability classes of acknowledgements, the weakest first, and what each means."""
 

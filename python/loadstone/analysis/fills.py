@@ -40,8 +40,8 @@ def find_missed(view: RunView) -> Iterator[Finding]:
         name, level, fill = max(missed, key=lambda miss: abs(miss[1] - miss[2]))
         yield Finding(
             "fill-missed",
-            f"the store was not as full as it was to be before {len(missed)} trials,"
-            f" most before trial {name}: {fill:.1%} where {level:.0%} was asked for",
+            f"the store did not have the planned fill level before {len(missed)} trials; the"
+            f" worst is trial {name}: {fill:.1%} instead of {level:.0%}",
             evidence=tuple(
                 Evidence("fill", fill, level, place=f"trial {name}") for name, level, fill in missed
             ),
@@ -128,7 +128,7 @@ def _finding(target: str, name: str, cases: Sequence[_Decline], *, is_claim: boo
         trials = units.counted(least.trials, "trial")
         why = f"no claim: {trials} of a level, {TRIALS_MIN} are needed"
     else:
-        why = "no case is slower beyond chance"
+        why = "no case is significantly slower"
     where = describe_case(last, (name, "round"))
     return Finding(
         "slower-when-fuller" if is_claim else "fill-and-rate",

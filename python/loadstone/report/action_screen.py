@@ -38,16 +38,15 @@ def actions_below(
         beside.rows = rows[: _fitting(len(rows), room)]
         yield beside.draw(width)
         yield from _rest(len(rows) - len(beside.rows))
-        words = "Of all trials together. "
+        words = "Rates are over all trials. "
     else:
         table, count, has_busy = _table(findings, room, width)
         yield table
         yield from _rest(count - table.row_count)
-        words = "Rate: all clients, by wall time. " if not lead else ""
-        words += "Busy: one that does nothing else. " if has_busy else ""
+        words = "Rate: of all clients, by wall time. " if not lead else ""
+        words += "Busy: rate of a client that does nothing else. " if has_busy else ""
     yield from replays
-    what = "they are" if lead else "actions are"
-    yield Text(f"{words}The requests that {what} made of: --full.", style="dim")
+    yield Text(f"{words}Requests of each action: --full.", style="dim")
 
 
 def _fitting(rows: int, lines: int) -> int:

@@ -178,9 +178,9 @@ def _queries(results: "QueryResults", lines: int, width: int) -> Iterable[RichTa
     yield columns.draw(width)
     if len(shown) < len(table.rows):
         yield Text(f"and {len(table.rows) - len(shown)} more: --full", style="dim")
-    note = "Of each query's mean time; each by itself: --full."
+    note = "Over the mean times of all queries. Each query: --full."
     if not results.arms:
-        note = "All queries of all streams by wall time; each query among them: --full."
+        note = "All queries of all streams, by wall time. Each query: --full."
     yield Text(note, style="dim")
     yield Text(DERIVED, style="dim")
 
@@ -267,7 +267,7 @@ def _curves(curves: Sequence[Curve], lines: int, width: int) -> Iterable[RichTab
     if len(shown) < len(points):
         yield Text(f"and {len(points) - len(shown)} more points: --full", style="dim")
     measured = len(curves[0].results)
-    yield Text(f"Of {measured} loads; knee: the least with 95 % of the peak.", style="dim")
+    yield Text(f"{measured} loads. Knee: the lowest load with 95 % of the peak rate.", style="dim")
     yield from _notes([result for _, result in shown])
 
 
@@ -433,10 +433,10 @@ def _unwritten(answer: Answer) -> Iterable[Text]:
 
 
 def _agents(findings: Findings) -> Iterable[Text]:
-    """Yield what each of a few agents did; of many only the whole report tells."""
+    """Yield a line for each agent, or a hint at the full report if there are many."""
     rows = [(result, agent) for result in findings.results for agent in result.agents]
     if len(rows) > AGENTS_SHOWN:
-        yield Text(" · hosts  each of them by itself: loadstone report --full")
+        yield Text(" · hosts  one row for each: loadstone report --full")
         return
     for result, agent in rows:
         rate = f"{MARKS[result.standing]}{units.format_number(agent.requests_per_s)}"

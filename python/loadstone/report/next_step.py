@@ -21,7 +21,7 @@ def next_step(
     kind = words[1] if len(words) > 1 else ""
     missing = any(trial.state in ("not run", "interrupted") for trial in findings.trials)
     if missing and kind == "run":
-        return "go on with what did not run", f"{_without_output(words)} -o {folder} --resume"
+        return "run the missing trials", f"{_without_output(words)} -o {folder} --resume"
     if replays := [replay for audit in findings.audits for replay in audit.replays]:
         count = f"of the first finding of {len(replays)}" if replays[1:] else "of the finding"
         return f"make the calls {count} again", f"loadstone run {folder}/{replays[0]}"

@@ -23,8 +23,8 @@ MARKS: dict[Standing, str] = {"valid": "", "bound": "≥ ", "void": "× "}
 
 MARK_WORDS: dict[Standing, str] = {"void": "× must not be used", "bound": "≥ a lower bound"}
 LIMIT_NOTE = (
-    "Limited by: what kept the rate from being higher, with the grade of its proof: A confirmed by"
-    " an intervention, B two counters, C one."
+    "Limited by: the resource that limited the rate, with the grade of the evidence: A confirmed by"
+    " an intervention, B two independent counters, C one counter."
 )
 
 
@@ -104,7 +104,7 @@ def spread_head(means: Iterable[Mean]) -> str:
     kinds = {mean.is_interval for mean in means if mean.is_spread}
     if len(kinds) > 1:
         return "Spread"
-    return "95 % interval" if kinds == {True} else "Least–most"
+    return "95 % interval" if kinds == {True} else "Min–max"
 
 
 def spread_note(means: Sequence[Mean], of: str = "Rate") -> str:
@@ -119,10 +119,10 @@ def spread_note(means: Sequence[Mean], of: str = "Rate") -> str:
     if kinds == {True}:
         return f"{head}, with its 95 % interval."
     if kinds == {False}:
-        return f"{head}, with the least and the most of them."
+        return f"{head}, with their minimum and maximum."
     return (
-        f"{head}; from {INTERVAL_TRIALS_MIN} on with its 95 % interval, else with the least and"
-        " the most."
+        f"{head}; with its 95 % interval from {INTERVAL_TRIALS_MIN} trials on, otherwise with their"
+        " minimum and maximum."
     )
 
 

@@ -23,24 +23,25 @@ VIEWS: tuple[tuple[View, str, str], ...] = (
     (
         "limit",
         "Limits",
-        "What kept a result from being higher: the first answer that holds, in the order of"
+        "The resource that limited a result: the first one that applies, in the order of"
         " [the verdict](../verdict.md). Screens show it in words, files by its id.",
     ),
     (
         "finding",
         "Findings",
-        "A finding is said once of a run or its numbers, with its evidence.",
+        "A finding is stated once for a run or for its numbers, with its evidence.",
     ),
     (
         "mistake",
         "Common mistakes",
-        "Each is *pass*, *fail*, *not stated* or *not applicable*; nothing unstated passes.",
+        "Each is *pass*, *fail*, *not stated* or *not applicable*; a fact that is not stated never"
+        " passes.",
     ),
     (
         "standard",
         "The standard",
-        "What a loadstone report declares: each rule is *met*, *not met*, *not applicable* or"
-        " *unknown*.",
+        "Rules for good reports. Each is *met*, *not met*, *not applicable* or *unknown*, and every"
+        " loadstone report says which.",
     ),
 )
 

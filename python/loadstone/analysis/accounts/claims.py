@@ -142,8 +142,8 @@ def undecided_words(comparison: Comparison) -> str:
         return ""
     most = max(TRIALS_MIN, *needed)
     return (
-        f"{len(needed)} not decided: with {most:,} blocks each is known within ±{MARGIN:.0%}, by"
-        " its spread so far"
+        f"{len(needed)} not decided: {most:,} blocks would narrow each to ±{MARGIN:.0%}, at the"
+        " spread so far"
     )
 
 

@@ -251,7 +251,7 @@ def no_result(findings: Findings) -> str:
     statements = [
         finding.statement for finding in findings.findings if finding.rule == "NOTHING ENDED"
     ]
-    why = statements[0] if statements else "no measured trial left a good request"
+    why = statements[0] if statements else "no measured request succeeded"
     return f"There is no result: {why}."
 
 

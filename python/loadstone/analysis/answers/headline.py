@@ -294,7 +294,7 @@ def _knee_sentence(answer: Answer) -> Iterable[str]:
         rate = _rate(knee, is_data=are_sized and bool(knee.bytes))
         words.append(f"{' '.join(filter(None, name))} {_load_words(curve, knee)} ({rate})")
     more = f" and {len(words) - KNEES_MAX} more" if len(words) > KNEES_MAX else ""
-    yield f"Knee, 95 % of the most: {', '.join(words[:KNEES_MAX])}{more}."
+    yield f"Knee, 95 % of the highest rate: {', '.join(words[:KNEES_MAX])}{more}."
 
 
 def _ratio_sentence(ratio: TargetRatio) -> str:
@@ -348,7 +348,7 @@ def _limit_sentence(best: Result | None, ratio: TargetRatio | None) -> Iterable[
     elif limits:
         yield f"Limited by: {', '.join(f'{limits[name]} ({name})' for name in limits)}."
     if any(result.is_bound for result in named):
-        yield "A lower bound is what a target does at least, not what it can do."
+        yield "A lower bound is the least that a target can do, not its maximum."
 
 
 def _time(result: Result, name: str) -> str:
@@ -456,6 +456,6 @@ def _confidence_tile(
         "confidence",
         "Confidence",
         f"{dots} {words}",
-        " · ".join(notes) or "nothing to rely on",
+        " · ".join(notes) or "no usable result",
         is_bad=confidence == 0 and bool(answer.results),
     )

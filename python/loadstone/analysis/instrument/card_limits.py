@@ -34,7 +34,7 @@ def busy_cards(record: Record, lines: Lines) -> Iterator[Evidence]:
         for line, share in shares_of_cards(lines, metric):
             # A virtual card states a nominal speed: one that was exceeded is no limit.
             if NIC_BUSY <= share <= NIC_PASSED and _is_mostly_own(record, metric, line.rate):
-                name = f"{metric.partition('_')[0]} on {line.subject}, of the line's speed"
+                name = f"{metric.partition('_')[0]} on {line.subject}, share of the line's speed"
                 yield evidence_of(name, share, NIC_BUSY, line.host, "card traffic")
     for line in lines.get(("network", "backlog_dropped"), ()):
         if line.growth > 0 and _receives_most(record, lines, line.host):
@@ -72,13 +72,13 @@ def drops(record: Record, lines: Lines) -> Iterator[Evidence]:
             share = line.growth / (packets.growth + line.growth)
             # A direction that carries only acknowledgements is skipped: the other one decides.
             if share >= DROPPED and _is_mostly_own(record, f"{way}_bytes", moved.rate):
-                name = f"{metric.replace('_', ' ')} on {line.subject}, of its packets"
+                name = f"{metric.replace('_', ' ')} on {line.subject}, share of its packets"
                 yield evidence_of(name, share, DROPPED, line.host, "card drops")
     for line in lines.get(("network", "received_bytes"), ()):
         lost = _lost_inside(lines, line)
         is_own = line.subject != "lo" and _is_mostly_own(record, "received_bytes", line.rate)
         if lost is not None and lost >= LOST_INSIDE and is_own:
-            name = f"bytes that came in on {line.subject} and did not come up to IP"
+            name = f"bytes received on {line.subject} but dropped before IP"
             yield evidence_of(name, lost, LOST_INSIDE, line.host, "card drops")
 
 

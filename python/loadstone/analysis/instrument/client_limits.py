@@ -285,7 +285,7 @@ def _memory(record: Record, lines: Lines) -> Iterator[Evidence]:
         limit = limits.get(line.host)
         if limit is not None and line.values.max() >= MEMORY_FULL * limit.values.max():
             share = float(line.values.max() / limit.values.max())
-            yield evidence_of("memory of its limit", share, MEMORY_FULL, line.host)
+            yield evidence_of("memory used, share of its limit", share, MEMORY_FULL, line.host)
 
 
 def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
@@ -304,7 +304,7 @@ def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
         rested += residue_of(record, "ports_resting")
         if ports and rested >= PORTS_QUICK_SHARE * ports:
             yield evidence_of(
-                "local ports that rest after connections to the target, of all",
+                "local ports in TIME_WAIT after connections to the target, share of all",
                 rested / ports,
                 PORTS_QUICK_SHARE,
                 line.host,

@@ -67,7 +67,7 @@ RESOURCES: Mapping[str, Resource] = {
             title="TCP sockets of the client host",
             unit="sockets",
             probe="sockets",
-            metrics={"in_use": "in use", "time_wait": "waiting to be forgotten (TIME_WAIT)"},
+            metrics={"in_use": "in use", "time_wait": "closed, still in TIME_WAIT"},
             is_counter=False,
             subject="",
         ),

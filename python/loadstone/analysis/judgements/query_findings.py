@@ -19,7 +19,7 @@ def find_not_cold(view: RunView) -> Iterator[Finding]:
         unknown = [query.query for query in answered if query.read_bytes is None]
         for warm, what in (
             ([query.query for query in answered if query.read_bytes == 0], "read nothing from"),
-            (unknown, "nothing tells what they read from"),
+            (unknown, "no counter shows what they read from"),
         ):
             if not warm:
                 continue
@@ -33,7 +33,7 @@ def find_not_cold(view: RunView) -> Iterator[Finding]:
 
     for runs in view.queries.streams if view.queries else ():
         if runs.arm.cache == "cold" and runs.right and not runs.read_bytes:
-            what = "nothing tells what they read from" if runs.read_bytes is None else ""
+            what = "no counter shows what they read from" if runs.read_bytes is None else ""
             yield Finding(
                 "cold-not-proven",
                 f"{_beside(runs)}: queries are called cold, and "

@@ -266,7 +266,7 @@ def _offer(observed: Observed) -> Iterator[Fact]:
     if observed.is_offer_met and observed.offered:
         yield _supports(
             "REQUESTED_RATE",
-            f"all of the {observed.offered:g}/s that were asked for were achieved",
+            f"the requested rate of {observed.offered:g}/s was achieved",
             Evidence("rate achieved / offered", observed.point.rate / observed.offered),
             rank=Rank.MET,
         )

@@ -230,7 +230,7 @@ def _by_elimination(observed: Observed, facts: tuple[Fact, ...]) -> Verdict | No
     step = observed.step
     is_falling = step is not None and step.is_fall and not observed.is_overloaded
     if observed.is_overloaded:
-        more = f"{observed.offered:g}/s were asked for and {observed.point.rate:.4g}/s answered"
+        more = f"{observed.offered:g}/s were requested and {observed.point.rate:.4g}/s answered"
     else:
         more = "more in flight slow it down" if is_falling else "more in flight bring no more"
         if step is not None and step.is_rise:

@@ -29,7 +29,7 @@ Effect = Literal["invalid", "bound", "precision", "none"]
 EFFECTS: dict[Effect, str] = {
     "invalid": "the number must not be used as a result",
     "bound": "the number is a bound of what the target can do",
-    "precision": "the number is less certain, or holds more narrowly, than it looks",
+    "precision": "the number is less certain or less general than it looks",
     "none": "the number stands as it is",
 }
 

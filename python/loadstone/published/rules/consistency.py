@@ -91,7 +91,7 @@ def contradicting_spread(account: Account) -> Iterator[Finding]:
         yield Finding(
             "contradicting-spread",
             f"{len(odd)} of {len(cells)} cells of {rate.workload} have a ± of MB/s that is not"
-            f" that of their requests, most {describe_case(rate)}: {rate.value:g} ±"
+            f" that of their requests; the worst is {describe_case(rate)}: {rate.value:g} ±"
             f" {rate.spread:g} is ±{_relative(rate):.1%}, {printed.value:g} ±"
             f" {printed.spread:g} is ±{_relative(printed):.2%}",
             evidence=tuple(
@@ -132,7 +132,7 @@ def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
 
 @RULES.caution(
     id="megabyte-base",
-    short="MB of which size",
+    short="unit of MB not clear",
     says='the meaning of "MB" in a table',
     means='A "MB" of 2^20 bytes is 5 % more than one of 10^6.',
     do="Give MiB or MB, and say which.",

@@ -57,12 +57,12 @@ def _finding(
     if first.size_bytes is not None:
         what += f" of {describe_size(first.size_bytes)}"
     rest = len(cells) - len(telling)
-    left = f" (the other {rest} are too small to tell)" if rest else ""
+    left = f" (the other {rest} are too coarse to show it)" if rest else ""
     return Finding(
         "whole-seconds",
-        f"all {len(telling)} rates of {what} that can tell are work divided by whole seconds"
-        f"{left}: {shown}; they are quantised, one second is up to"
-        f" {_resolution(coarsest):.1%} of the value",
+        f"all {len(telling)} rates of {what} that are precise enough to show it equal the work"
+        f" divided by whole seconds{left}: {shown}; the rates are quantised, and one second is up"
+        f" to {_resolution(coarsest):.1%} of the value",
         evidence=tuple(
             Evidence("seconds", float(_seconds(m) or 0), m.text, unit="s", place=m.place)
             for m in telling

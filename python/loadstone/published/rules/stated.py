@@ -141,7 +141,7 @@ def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
             f"{quantity} is stated per {per}: {first.value:g} {first.unit} with"
             f" {first.count:g}, but {last.value:g} {last.unit} with {last.count:g}, which is"
             f" {last.value / last.count:.3g} each:"
-            f" {more:.3g} times as many bring {brings:.2f} times as much, so it is no limit per"
+            f" {more:.3g} times as many bring {brings:.2f} times as much, so it is not a limit per"
             f" {per} alone",
             evidence=(
                 Evidence(
@@ -265,17 +265,17 @@ def threads_and_cores(account: Account) -> Iterator[Finding]:
     """Find labels such as "all threads available" that contradict each other."""
     all_of_them = sorted({load.threads for load in account.loads if load.share == "all"})
     wrong = [
-        f"{load.threads} threads are said to be fewer than available ({load.place}), and"
-        f" {all_of_them[0]} to be all"
+        f"{load.threads} threads are called fewer than available ({load.place}), and"
+        f" {all_of_them[0]} are called all"
         for load in account.loads
         if load.share == "fewer" and all_of_them and load.threads >= all_of_them[0]
     ]
     wrong += [
-        f"{few} and {many} threads are both said to be all" for few, many in pairwise(all_of_them)
+        f"{few} and {many} threads are both called all" for few, many in pairwise(all_of_them)
     ]
     known = {load.available for load in account.loads if load.available is not None}
     wrong += [
-        f"{load.threads} threads are said to be {load.share} of {load.available} ({load.place})"
+        f"{load.threads} threads are called {load.share} of {load.available} ({load.place})"
         for load in account.loads
         if load.available is not None
         and (

@@ -29,8 +29,8 @@ OF_MODES = ("WRITE", "SHARE")
 """The encrypting actions, shown in the chart that compares two modes."""
 
 CAPTION = (
-    "n · 1000 / Σ duration in milliseconds, × threads, on a logarithmic axis: as if a thread did"
-    " nothing else. What was completed by wall time is in the next chart."
+    "n · 1000 / Σ duration in milliseconds, × threads, on a logarithmic axis: the rate if a thread"
+    " did nothing else. The next chart shows the actions completed per second of wall time."
 )
 STANDING = ("is_void", "is_bound")
 NO_FILE_NAME = re.compile(r"[^\w.-]+")

@@ -41,12 +41,14 @@ ALONE = "CREATE_USER"
 """Actions that one client runs alone, before all others."""
 
 MADE_ALONE = (
-    "CREATE_USER: users are made one by one, before all else; × 1, and completed from the begin of"
-    " the first to the end of the last. The published tables of rates have no such action."
+    "CREATE_USER: users are created one by one, before all other actions; the factor is 1, and the"
+    " wall time runs from the start of the first to the end of the last. The published tables of"
+    " rates do not contain this action."
 )
 FORMULA = (
     "Rates above: n · 1000 / Σ duration in milliseconds, for each thread; × threads in the tables."
-    " A thread that does nothing else does so many: they do not add up to what the store did."
+    " This is the rate of a thread that does nothing else: the rates of several actions do not add"
+    " up to the rate of the store."
 )
 
 
@@ -196,7 +198,7 @@ def _size_name(size: int) -> str:
 
 def _boxes(loads: _Loads) -> str:
     """Return the percentiles of each action and load, tab separated."""
-    lines = ["\nPercentiles in milliseconds; blank where too few actions stand behind one"]
+    lines = ["\nPercentiles in milliseconds; blank where there are too few actions"]
     lines.append("\t".join(["Action", "Threads", "Size", "Count", *BOXES]))
     for (threads, size), actions in loads.items():
         for name in LOGGED:
@@ -209,7 +211,7 @@ def _boxes(loads: _Loads) -> str:
 
 
 def _both_rates(loads: _Loads) -> str:
-    lines = ["Both rates in 1/s: by the sum of durations × clients, and completed by wall time"]
+    lines = ["Both rates in 1/s: by the sum of durations × clients, and by wall time"]
     lines.append("\t".join(["Action", "Threads", "Size", "Durations", "Completed", "Factor"]))
     factors = []
     for load, actions, name in _completed(loads):
@@ -228,9 +230,9 @@ def _both_rates(loads: _Loads) -> str:
     if factors:
         low, high = min(factors), max(factors)
         lines.append(
-            f"By the sum of durations the rates are {units.format_number(low)} to"
-            f" {units.format_number(high)} times those completed by wall time: a thread did other"
-            " actions meanwhile, and an action's share of its time is what tells the two apart."
+            f"Rates by the sum of durations are {units.format_number(low)} to"
+            f" {units.format_number(high)} times those by wall time, because a thread spends only"
+            " part of its time on each action."
         )
     return "\n".join(lines) + "\n"
 

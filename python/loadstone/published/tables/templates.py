@@ -296,12 +296,12 @@ def _notes(cells: Sequence[Result]) -> Iterable[str]:
     unwritten = sum(cell.unwritten for cell in cells)
     if unwritten:
         yield (
-            f"Nor are requests ({unwritten:,}) for objects whose put had failed, which are no"
-            " failures of their own.\n"
+            f"Requests for objects whose put had failed ({unwritten:,}) are not counted either;"
+            " they are not failures.\n"
         )
     lost_races = sum(cell.lost_races for cell in cells)
     if lost_races:
-        yield f"Nor are requests ({lost_races:,}) whose condition another write had broken first.\n"
+        yield f"Requests that lost a race to another write ({lost_races:,}) are not counted.\n"
     yield from (f"{note}\n" for note in standing_notes(cells))
 
 

@@ -45,15 +45,12 @@ def render_account(account: Account, source: Source, findings: Sequence[Finding]
 
 
 def standing_of(findings: Sequence[Finding]) -> str:
-    """Return in one sentence how far the numbers may be taken for what they look like."""
+    """Return in one sentence whether the rules found problems in the numbers."""
     problems = sum(finding.severity == "problem" for finding in findings)
     if not problems:
         return "The numbers as they were printed; our rules find no problem in them."
     say = "finding says" if problems == 1 else "findings say"
-    return (
-        f"The numbers as they were printed. {problems} {say} where they must not be taken for what"
-        " they look like."
-    )
+    return f"The numbers as they were printed. {problems} {say} which of them are misleading."
 
 
 def render_account_markdown(account: Account, source: Source, findings: Sequence[Finding]) -> bytes:

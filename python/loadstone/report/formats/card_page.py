@@ -8,13 +8,14 @@ from loadstone.report.card_words import by_answer, summary_of, summary_of_bestia
 from loadstone.report.pages.frame import render_page
 
 LEGEND = (
-    "yes, no; differs: it does something else; refused: the store denied the question; undecided:"
-    " no answer came. The surprising rows of a group come first."
+    "yes, no; differs: the store does something else; refused: the credentials may not try it;"
+    " undecided: no answer came. Rows that differ from the documentation come first in each group."
 )
 
 BESTIARY_LEGEND = (
-    "Each row is a sequence by which the named store once lost or mixed up data, with the thread"
-    " that published it. Passed: it did not show here; undecided: no answer proves anything."
+    "Each row is a sequence of requests with which the named store once lost or mixed up data, and"
+    " the thread that published it. Passed: the fault did not appear here; undecided: the answers"
+    " prove nothing."
 )
 
 

@@ -20,8 +20,9 @@ KINDS = {
     "void": "void",
 }
 TYPES_NOTE = (
-    "Cases of a type of users are actions of other cases once more: ALL is all that users of the"
-    " type did, making and audits apart. They are corrected by themselves, and in no mean."
+    "Cases of a user type count actions that other cases contain too. ALL is every action of the"
+    " type's users, except their creation and audits. These cases have a correction of their own"
+    " (Holm), and are part of no mean."
 )
 
 

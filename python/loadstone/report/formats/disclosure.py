@@ -100,7 +100,7 @@ def card_tables(manifest: Manifest) -> Iterator[Table]:
         )
     if failed := manifest.get("cards_failed"):
         yield Table(
-            title="Targets that could not be asked what they honour",
+            title="Targets without a card",
             columns=texts("Target", "Because"),
             rows=tuple(failed.items()),
         )

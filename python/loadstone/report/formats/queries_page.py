@@ -105,8 +105,9 @@ def query_data(results: QueryResults) -> dict[str, Any]:
     """Return what the charts of queries are drawn from."""
     return {
         "query_words": (
-            "Each dot is a query's mean time, each faint mark one of its runs, the line their"
-            " spread; logarithmic. Queries that failed, or answered wrongly, have none."
+            "Each dot is a query's mean time, each faint mark one of its runs, and the line their"
+            " spread, on a logarithmic axis. Queries that failed, or gave a wrong answer, are left"
+            " out."
         ),
         "queries": list(_points(results)),
     }

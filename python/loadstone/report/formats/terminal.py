@@ -145,7 +145,7 @@ def _print_table(console: Console, table: Table) -> None:
         console.print(Text(note, style="dim"), soft_wrap="loadstone " in note)
     if left_out:
         heads = ", ".join(table.columns[index].head for index in left_out)
-        console.print(Text(f"No room for: {heads}.", style="dim"))
+        console.print(Text(f"Columns that do not fit: {heads}.", style="dim"))
 
 
 def _fitting(table: Table, width: int) -> tuple[list[int], list[int]]:

@@ -207,7 +207,7 @@ def _time_words(account: Account) -> str:
     spread = spread_note([case.mean for case in case_means(times)], of="Each line")
     return (
         f"Time{tool}; logarithmic, lower is better. Each faint mark is one repetition, so a cold"
-        f" first run stands by itself. {spread or 'Nothing was repeated: there is no spread.'}"
+        f" first run is visible. {spread or 'Nothing was repeated: there is no spread.'}"
     )
 
 

@@ -7,11 +7,10 @@ from loadstone.campaign.search import STALLED_MAX
 from loadstone.report.result_words import NOT_KNOWN, ends_words, spread_head, spread_note
 from loadstone.report.tables.layout import Field, Table, known, number, tabulated, word
 
-STALLED = "client stood still"
+STALLED = "client stalled"
 LEFT_OUT = (
-    "Client stood still: its host kept even a sleeping thread waiting, for long enough to be why"
-    f" the objective was missed. Up to {STALLED_MAX} such trials of a load and stage are left out"
-    " and run again."
+    "Client stalled: the host did not run the client for so long that this can be why the objective"
+    f" was missed. Up to {STALLED_MAX} such trials of a load and stage are left out and repeated."
 )
 
 
@@ -36,9 +35,9 @@ def capacity_table(findings: Findings) -> Table | None:
         word("Ended", lambda s: s.reason if s.is_confirmed else f"not confirmed: {s.reason}"),
     ]
     notes = (
-        "Holds at: the largest load that met the objective, most often and again in fresh"
-        " trials. Fails at: the smallest that did not.",
-        "Achieved: good requests a second of the confirming trials.",
+        "Holds at: the highest load that met the objective in most trials, and again in fresh"
+        " trials. Fails at: the lowest load that did not.",
+        "Achieved: successful requests per second in the confirming trials.",
         *filter(None, [spread_note(rates, of="Achieved")]),
     )
     return tabulated("Capacity", findings.searches, fields, notes=notes)

@@ -36,8 +36,8 @@ def ceilings_table(findings: Findings) -> Table | None:
         word("Measured", _measured),
         word("Bounds", lambda ceiling: f"{ceiling.bounds}s"),
         number("Rate", known(lambda ceiling: ceiling.bytes_per_s, MEBIBYTE), "MiB/s"),
-        number("Least", known(lambda ceiling: ceiling.low, MEBIBYTE), "MiB/s"),
-        number("Most", known(lambda ceiling: ceiling.high, MEBIBYTE), "MiB/s"),
+        number("Min", known(lambda ceiling: ceiling.low, MEBIBYTE), "MiB/s"),
+        number("Max", known(lambda ceiling: ceiling.high, MEBIBYTE), "MiB/s"),
         number("Rate", known(lambda ceiling: ceiling.bytes_per_s, 1e9 / 8), "Gbit/s"),
         number("I/Os", known(lambda ceiling: ceiling.requests_per_s), "per s", is_optional=True),
     ]
@@ -48,11 +48,11 @@ def ceilings_table(findings: Findings) -> Table | None:
         ]
     fields.append(word("Value", _value))
     notes = [
-        "Least and most: of its seconds, or fio's samples. Value: what results are held against.",
+        "Min and max: over its seconds, or fio's samples. Value: compared with the results.",
         *_mounts(ceilings),
     ]
     if any(ceiling.count > 1 for ceiling in ceilings):
-        notes.append("×: so many of them work side by side in each target.")
+        notes.append("×: this many of them work in parallel in each target.")
     return tabulated("Ceilings", ceilings, fields, notes=notes)
 
 

@@ -16,7 +16,7 @@ def contention_table(findings: Findings) -> Table | None:
     return Table(
         title="Contention",
         caption="A client reads an ETag and writes on that condition until it wins. Fairness is"
-        " Jain's index over clients: 1 where all won as often.",
+        " Jain's index over clients: 1 if all clients won equally often.",
         columns=(
             *texts("Contention"),
             *numbers("Wins/s", "Tries per win", "p50 to win", "p99 to win", "Fairness"),

@@ -76,8 +76,8 @@ def hosts_table(findings: Findings) -> Table | None:
     )
     return Table(
         title="Client hosts",
-        caption="Requests of measured trials. A start error counts from the common start; a"
-        " clock's offset is the host's less the controller's, with the bound of its error.",
+        caption="Requests of measured trials. Start error: from the common start. Clock offset:"
+        " the host's clock minus the controller's, with the bound of its error.",
         columns=(
             *texts("Host"),
             *numbers(

@@ -21,8 +21,8 @@ def intervention_table(findings: Findings) -> Table | None:
         columns=columns,
         rows=tuple(_row(change) for change in findings.changes),
         notes=(
-            "Trials with one thing halved, in the same interleaved blocks; they are in no other"
-            " table. An interval above 1.02 says that the limit moved.",
+            "Trials with one setting halved, in the same interleaved blocks, and in no other table."
+            " If the interval lies above 1.02, the limit moved.",
         ),
     )
 

@@ -21,8 +21,8 @@ MATRIX_MAX = 8
 
 CACHED = "*"
 CACHED_NOTE = (
-    f"{CACHED} not direct, and all files together fit into the node's memory: what was read may"
-    " come from there."
+    f"{CACHED} not direct, and all files together fit into the node's memory: reads may have been"
+    " served from it."
 )
 
 

@@ -18,7 +18,8 @@ RESULTS_MAX = 4
 SIGNS = {"supports": "▲", "refutes": "▽", "open": "?", "not observed": NOT_KNOWN}
 NOTE = (
     "▲ supports that this is the limit, ▽ refutes it, ? leaves it open, – was not observed. Numbers"
-    " are the share that was used; of other loads, how many times the rate the next one brought."
+    " are the share that was used; for the load, the rate at the next load divided by the rate at"
+    " this one."
 )
 
 
@@ -31,7 +32,7 @@ def observation_tables(run: Run, findings: Findings) -> list[Table]:
     tables = []
     for start in range(0, len(decided), RESULTS_MAX):
         chunk = decided[start : start + RESULTS_MAX]
-        title = "What was observed of each resource"
+        title = "Observations of each resource"
         if len(chunk) < len(decided):
             last = start + len(chunk)
             span = f"results {start + 1} to {last}" if len(chunk) > 1 else f"result {last}"

@@ -84,11 +84,11 @@ def streams_table(results: QueryResults) -> Table:
     ]
     note = (
         "Queries/h: all queries of all streams by wall time; runs with a failed or wrong query "
-        "have none. Times of queries are those beside the other streams, not comparable with a "
-        "query by itself. "
+        "have none. A query's time is measured while the other streams run, and so not comparable "
+        "with that of a single query. "
     )
     note += spread_note([rate for stream in results.streams if (rate := stream.rate)])
-    return tabulated("Streams beside each other", results.streams, fields, notes=(note, DERIVED))
+    return tabulated("Concurrent streams", results.streams, fields, notes=(note, DERIVED))
 
 
 def _arm_fields(names: Sequence[str]) -> list[Field[Any]]:

@@ -10,8 +10,8 @@ from loadstone.report.result_words import NOT_KNOWN
 from loadstone.report.tables.layout import Table, numbers, texts
 
 NOTES = (
-    "Late: good actions began so long after their time in the trace. Rows: requests of the trace"
-    " that became actions, of all that were read; the others were left out or malformed.",
+    "Late: how long after their time in the trace successful actions began. Rows: requests of the"
+    " trace that became actions, of all that were read; the others were left out or malformed.",
 )
 
 

@@ -55,7 +55,7 @@ def results_table(findings: Findings) -> Table:
 
 def rounds_table(findings: Findings) -> Table | None:
     """Return the results of each round; None if there is one round."""
-    return _results(findings.rounds, "Each round by itself") if findings.has_rounds else None
+    return _results(findings.rounds, "Each round") if findings.has_rounds else None
 
 
 def iterations_table(findings: Findings) -> Table | None:
@@ -67,7 +67,7 @@ def iterations_table(findings: Findings) -> Table | None:
         for iteration in findings.iterations
         if (iteration.phase, iteration.operation, iteration.workload) in keys
     ]
-    return _results(iterations, "Each iteration by itself") if iterations else None
+    return _results(iterations, "Each iteration") if iterations else None
 
 
 def latency_table(findings: Findings) -> Table | None:
@@ -89,7 +89,7 @@ def latency_table(findings: Findings) -> Table | None:
     names = (*QUANTILES, "max", "mean")
     fields += time_fields(names, lambda times: times.latency, units.format_number, unit, scale)
     table = tabulated("Latency", every, fields, caption=caption)
-    notes = ["Percentiles are read from merged histograms; none is an average of others."]
+    notes = ["Percentiles are read from merged histograms, never averaged."]
     if any(NOT_KNOWN in row for row in table.rows):
         notes.append(f"{NOT_KNOWN} too few requests: fewer than ten lie beyond this percentile.")
     if all(cell.load.get("kind") == "closed" for cell in findings.results):
@@ -112,8 +112,8 @@ def client_table(findings: Findings) -> Table:
     fields: list[Field[Result]] = [
         *of_case,
         number("CPU", known(lambda cell: cell.client.cpu_us_per_request), "µs/request"),
-        number("Memory", known(lambda cell: cell.client.rss_bytes_max, 2**20), "MiB, most"),
-        number("Sockets", known(lambda cell: cell.client.sockets_max), "most"),
+        number("Memory", known(lambda cell: cell.client.rss_bytes_max, 2**20), "MiB, max"),
+        number("Sockets", known(lambda cell: cell.client.sockets_max), "max"),
         number("Measured", known(lambda cell: cell.duration_s), "s"),
         number("First done", known(lambda cell: cell.first_done_s), "s", is_optional=True),
         number("Last done", known(lambda cell: cell.last_done_s), "s", is_optional=True),
@@ -122,10 +122,10 @@ def client_table(findings: Findings) -> Table:
     notes = (
         "CPU: time of the load's threads, divided by all requests.",
         "Sockets: TCP sockets of the client host, in use or in TIME_WAIT.",
-        "First done: the first client had no more work; last done: the last request ended.",
-        "Little's law: requests in flight against rate times time; 1 if the accounting agrees.",
-        "Hiccup: how late a thread that sleeps briefly woke, p99.9 of the trial.",
-        "Waited: how long the worst load thread was ready but had no core.",
+        "First done: end of the first client's work. Last done: end of the last request.",
+        "Little's law: requests in flight divided by rate × time; 1 if the accounting agrees.",
+        "Hiccup: how late a thread woke from short sleeps, p99.9 of the trial.",
+        "Waited: how long the worst load thread was ready to run but had no core.",
     )
     return tabulated("The client", findings.results, fields, caption=caption, notes=notes)
 
@@ -376,4 +376,4 @@ def _ceiling_notes(cells: Sequence[Result]) -> Iterable[str]:
         f"{' or '.join(words[basis] for basis in bases)}; calibrated {age} before)."
     )
     if any(share.is_extended for share in shares):
-        yield "~ requests larger than any that was calibrated: the line of the last two sizes."
+        yield "~ requests larger than any calibrated size: extrapolated from the two largest sizes."

@@ -17,17 +17,18 @@ from loadstone.report.tables.layout import Field, Table, known, number, tabulate
 from loadstone.report.tables.results import time_fields
 
 RATE_NOTE = (
-    "Rate: actions that all clients completed, by the wall time of their turn: making users, all"
-    " other actions, audits. A turn goes from the begin of its first action to the end of its last."
+    "Rate: actions that all clients completed, per second of their turn's wall time. The turns are:"
+    " creating users, all other actions, audits. A turn lasts from the start of its first action to"
+    " the end of its last."
 )
 BUSY_NOTE = (
-    "Busy: actions by the sum of their own times, as if a client did nothing else; the two differ"
-    " by what the sessions did meanwhile."
+    "Busy: actions divided by the sum of their own times, the rate of a client that does nothing"
+    " else. It leaves out the time that sessions spend on other actions."
 )
 CRYPTO_NOTE = (
-    "Crypto: what of an action's time its client spent on encryption, decryption, the wrapping of"
-    " keys, encrypted paths and hashing; the rest is the store's, the network's and the other work"
-    " of the client."
+    "Crypto: the share of an action's time that the client spent on encryption, decryption, key"
+    " wrapping, encrypted paths and hashing; the rest is the time of the store, the network and the"
+    " client's other work."
 )
 
 BY_USER_TYPE = "Actions by user type"
