@@ -18,10 +18,10 @@ from loadstone.view.rendering import PageRenderer
 from loadstone.view.run_list import RunList
 from tests.system.browser import MISSING, PROGRAM, open_browser
 from tests.system.test_real_pages import page_of
+from tests.unit.runs_of_all_kinds import RUNS
 from tests.unit.synthetic_run import write_rounds, write_sweep
 from tests.unit.test_comparison_page import write_targets
 from tests.unit.test_history import entry, noisy
-from tests.unit.test_one_truth import RUNS
 
 pytestmark = [
     pytest.mark.real,

@@ -15,8 +15,8 @@ from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.rules import view
 from loadstone.report import REPORTS, Options
 from loadstone.results.store import read_run
+from tests.unit.runs_of_all_kinds import write_search
 from tests.unit.synthetic_run import Folder, trial, trial_rows, write_rounds, write_sweep
-from tests.unit.test_one_truth import write_search
 
 
 def first_screen(path):

@@ -216,26 +216,25 @@ def _rows(
     results: Sequence[Result], names: Sequence[str], width: int, points: Sequence[str] = ()
 ) -> RichTable:
     is_large = _is_large(results)
-    target, operation, *parameters, rate, spread, data, p50, p99, _, failed, _ = screen_fields(
-        results, names
-    )
+    screen = screen_fields(results, names)
     has_targets = len({result.target for result in results}) > 1
     operations = {operation_words(result) for result in results}
     has_operations = operations != {ACTION} and (has_targets or len(operations) > 1)
-    lead = [*[target] * has_targets, *[operation] * has_operations]
+    lead = [*[screen.target] * has_targets, *[screen.operation] * has_operations]
     head = "Actions" if operations == {ACTION} else "Rate"
-    ends = [spread] * any(result.rate.is_spread for result in results)
-    others = [p50, p99, failed, word("Limited by", limit_words)]
-    heads = [field.head for field in (*lead, *parameters)] + ["Point"] * bool(points)
+    ends = [screen.spread] * any(result.rate.is_spread for result in results)
+    p50, p99, _ = screen.times
+    others = [p50, p99, screen.failed, word("Limited by", limit_words)]
+    heads = [field.head for field in (*lead, *screen.parameters)] + ["Point"] * bool(points)
     heads += [head, *(field.head for field in (*ends, *others))]
     columns = Columns(heads, len(lead))
     for place, result in enumerate(results):
         row = [_cut(field.cell(result)) for field in lead]
-        row += [field.cell(result) for field in parameters]
+        row += [field.cell(result) for field in screen.parameters]
         row += [points[place]] if points else []
         # A delete moves no data, however large the objects are.
         is_data = is_large and bool(result.bytes)
-        row += [(data if is_data else rate).cell(result)]
+        row += [(screen.data if is_data else screen.rate).cell(result)]
         row += [data_ends_words(result) if is_data else field.cell(result) for field in ends]
         columns.rows.append([*row, *(field.cell(result) for field in others)])
         columns.dim |= {place} if result.is_void else set()

@@ -95,6 +95,7 @@ def _case(compared: Comparison, case: CaseComparison, place: int) -> dict[str, A
         "high": ratio.high,
         "n": n,
         "p": p,
+        "p_value": case.p_holm,
         "verdict": case.verdict,
         "kind": KINDS.get(case.verdict, "open"),
         "sentence": claims.sentence(compared, case),

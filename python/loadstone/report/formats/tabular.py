@@ -16,10 +16,50 @@ from loadstone.report.options import Options
 from loadstone.results.record import Run
 
 CSV_ROWS = "one line per case, round and iteration"
-OF_CASE = (
-    "run", "name", "target", "workload", "phase", "operation", "round", "iteration", "trials",
-    "standing", "reasons", "duration_s",
-)  # fmt: skip
+CASE_COLUMNS = {name: name for name in ("target", "workload", "phase", "operation")}
+COLUMNS = {
+    "round": "round",
+    "iteration": "iteration",
+    "agent": "agent",
+    "trials": "trials",
+    "standing": "standing",
+    "reasons": "reasons",
+    "limited_by": "limit",
+    "requests": "requests",
+    "good_requests": "good",
+    "failed_requests": "failed_if_stated",
+    "unwritten_requests": "unwritten",
+    "lost_races": "lost_races",
+    "errors": "errors",
+    "objects": "objects",
+    "bytes": "bytes",
+    "duration_s": "duration_s",
+    "first_done_s": "first_done_s",
+    "last_done_s": "last_done_s",
+    "requests_per_s": "requests_per_s",
+    "requests_per_s_low": "rate.spread.low",
+    "requests_per_s_high": "rate.spread.high",
+    "spread_is": "rate.spread.spread_is",
+    "bytes_per_s": "bytes_per_s",
+}
+"""The columns of a result, or of an agent's part in it, each with the path of its value."""
+
+CLIENT_COLUMNS = {
+    "parts": "part.count",
+    "parts_failed": "parts_failed",
+    "little": "little",
+    "cpu_us_per_request": "client.cpu_us_per_request",
+    "rss_bytes_max": "client.rss_bytes_max",
+    "sockets_max": "client.sockets_max",
+    "share_of_ceiling": "instrument.share",
+    "ceiling_basis": "instrument.basis",
+    "hiccup_ns_p99_9": "jitter.hiccup_ns_p99_9",
+    "run_delay_share": "jitter.run_delay_share",
+    "labels": "labels",
+}
+"""The columns behind those of times."""
+
+OF_CASE = ("round", "iteration", "standing", "reasons", "duration_s")
 """Columns in which the row of an agent equals the row of its cell."""
 LATENCIES = ("response", "service", "first_byte", "lag", "part")
 
@@ -68,90 +108,41 @@ def flat_rows(run: Run, findings: Findings) -> list[dict[str, Any]]:
 
     Below it is one for each of several agents, which has the numbers that are of it alone.
     """
-    names = list(dict.fromkeys(name for cell in findings.iterations for name in cell.parameters))
+    names = dict.fromkeys(name for cell in findings.iterations for name in cell.parameters)
     rows = []
     for cell in findings.iterations:
-        row = _row(run, cell, names)
-        rows += [row, *(_agent_row(row, agent) for agent in cell.agents)]
+        case = {
+            "run": run.manifest.get("run"),
+            "name": run.name,
+            **_values(cell, CASE_COLUMNS),
+            **{f"parameter_{name}": _plain(cell.parameters.get(name)) for name in names},
+        }
+        row = case | _row(cell)
+        rows.append(row)
+        shared = {name: row[name] for name in OF_CASE}
+        for agent in cell.agents:
+            rows.append(case | _row(agent) | shared | {"failed_requests": agent.failed})
     return rows
 
 
-def _agent_row(row: dict[str, Any], agent: AgentCell) -> dict[str, Any]:
-    of_agent = {
-        "agent": agent.agent,
-        "requests": agent.requests,
-        "good_requests": agent.good,
-        "failed_requests": agent.failed,
-        "errors": _errors(agent.errors),
-        "objects": agent.objects,
-        "bytes": agent.bytes,
-        "requests_per_s": agent.requests_per_s,
-        "bytes_per_s": agent.bytes_per_s,
-        **times_cells("response", agent.response),
-        **times_cells("service", agent.service),
-        **times_cells("first_byte", agent.first_byte),
-    }
-    return {
-        name: of_agent.get(
-            name, value if name in OF_CASE or name.startswith("parameter_") else None
-        )
-        for name, value in row.items()
-    }
-
-
-def _row(run: Run, cell: Result, parameters: list[str]) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "run": run.manifest.get("run"),
-        "name": run.name,
-        "target": cell.target,
-        "workload": cell.workload,
-        "phase": cell.phase,
-        "operation": cell.operation,
-        **{f"parameter_{name}": _plain(cell.parameters.get(name)) for name in parameters},
-        "round": cell.round,
-        "iteration": cell.iteration,
-        "agent": None,
-        "trials": len(cell.trials),
-        "standing": cell.standing,
-        "reasons": " ".join(cell.reasons),
-        "limited_by": cell.limit,
-        "requests": cell.requests,
-        "good_requests": cell.good,
-        "failed_requests": cell.failed_if_stated,
-        "unwritten_requests": cell.unwritten,
-        "lost_races": cell.lost_races,
-        "errors": _errors(cell.errors),
-        "objects": cell.objects,
-        "bytes": cell.bytes,
-        "duration_s": cell.duration_s,
-        "first_done_s": cell.first_done_s,
-        "last_done_s": cell.last_done_s,
-        "requests_per_s": cell.requests_per_s,
-        "requests_per_s_low": cell.rate.low if cell.rate.is_spread else None,
-        "requests_per_s_high": cell.rate.high if cell.rate.is_spread else None,
-        "spread_is": cell.rate.spread_is if cell.rate.is_spread else None,
-        "bytes_per_s": cell.bytes_per_s,
-    }
+def _row(cell: Result | AgentCell) -> dict[str, Any]:
+    row = _values(cell, COLUMNS) | {"trials": len(cell.trials)}
     for kind in LATENCIES:
-        row |= times_cells(kind, getattr(cell, kind))
-    row |= {
-        "parts": cell.part.count if cell.part is not None else None,
-        "parts_failed": cell.parts_failed,
-        "little": cell.little,
-        "cpu_us_per_request": cell.client.cpu_us_per_request,
-        "rss_bytes_max": cell.client.rss_bytes_max,
-        "sockets_max": cell.client.sockets_max,
-        "share_of_ceiling": cell.instrument.share if cell.instrument is not None else None,
-        "ceiling_basis": cell.instrument.basis if cell.instrument is not None else None,
-        "hiccup_ns_p99_9": cell.jitter.hiccup_ns_p99_9,
-        "run_delay_share": cell.jitter.run_delay_share,
-        "labels": " ".join(cell.labels),
-    }
-    return row
+        row |= times_cells(kind, getattr(cell, kind, None))
+    return row | _values(cell, CLIENT_COLUMNS)
 
 
-def _errors(errors: Mapping[str, int]) -> str:
-    return " ".join(f"{kind}={count}" for kind, count in errors.items())
+def _values(cell: Result | AgentCell, columns: Mapping[str, str]) -> dict[str, object]:
+    return {name: _value_at(cell, path) for name, path in columns.items()}
+
+
+def _value_at(item: object, path: str) -> object:
+    """Return a value by its path, lists as words; None where an agent, or a result, has none."""
+    for name in path.split("."):
+        item = getattr(item, name, None)
+    if isinstance(item, Mapping):
+        return " ".join(f"{kind}={count}" for kind, count in item.items())
+    return " ".join(item) if isinstance(item, tuple) else item
 
 
 def times_cells(kind: str, latency: Latency | None) -> dict[str, int | float | None]:

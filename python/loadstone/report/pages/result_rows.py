@@ -18,9 +18,10 @@ CLIENT_BOUND = "client"
 def result_table(answer: Answer, rounds: Sequence[Result]) -> dict[str, Any]:
     """Return fields and rows: all results, and those of rounds; a cell has what sorts it."""
     every = answer.results
-    fields = screen_fields(every, varied_names(every))
-    if not any(result.bytes for result in every):
-        fields = [field for field in fields if field.head != "Data"]
+    screen = screen_fields(every, varied_names(every))
+    data = [screen.data] * any(result.bytes for result in every)
+    fields = [screen.target, screen.operation, *screen.parameters, screen.rate, screen.spread]
+    fields += [*data, *screen.times, screen.failed, screen.trials]
     rows = [
         {
             "result": result,
@@ -40,7 +41,7 @@ def result_table(answer: Answer, rounds: Sequence[Result]) -> dict[str, Any]:
 
 def _sorted_by(field: Field[Result], result: Result) -> str | None:
     value = field.value(result)
-    return None if value is None else f"{value:.7g}"
+    return None if value is None else repr(value)
 
 
 def _chip(result: Result) -> dict[str, str] | None:

@@ -1,7 +1,7 @@
 """The tables of results, trials and times: what each column holds is stated here once."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from loadstone import units
@@ -217,23 +217,34 @@ def spread_field(results: Sequence[Result], unit: str = "") -> Field[Result]:
     )
 
 
-def screen_fields(results: Sequence[Result], names: Iterable[str]) -> list[Field[Result]]:
-    """Return the fields of results with units in their cells, for screens and pages.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenFields:
+    """The fields of results on screens and pages, in their order, with units in the cells."""
 
-    In order: target, operation, parameters of these names, rate, its spread, data, p50, p99, the
-    longest time, failed requests and trials.
-    """
-    return [
-        word("Target", lambda result: result.target),
-        word("Operation", operation_words),
-        *map(parameter_field, names),
-        measured("Rate", rate_of, units.format_rate),
-        spread_field(results),
-        measured("Data", data_of, units.format_byte_rate),
-        *time_fields(("p50", "p99", "max"), lambda result: result.headline),
-        measured("Failed", failed_of, share_words),
-        TRIALS,
-    ]
+    target: Field[Result]
+    operation: Field[Result]
+    parameters: Sequence[Field[Result]]
+    rate: Field[Result]
+    spread: Field[Result]
+    data: Field[Result]
+    times: Sequence[Field[Result]]
+    failed: Field[Result]
+    trials: Field[Result]
+
+
+def screen_fields(results: Sequence[Result], names: Iterable[str]) -> ScreenFields:
+    """Return the fields of results with parameters of these names; of times p50, p99 and max."""
+    return ScreenFields(
+        target=word("Target", lambda result: result.target),
+        operation=word("Operation", operation_words),
+        parameters=[*map(parameter_field, names)],
+        rate=measured("Rate", rate_of, units.format_rate),
+        spread=spread_field(results),
+        data=measured("Data", data_of, units.format_byte_rate),
+        times=time_fields(("p50", "p99", "max"), lambda result: result.headline),
+        failed=measured("Failed", failed_of, share_words),
+        trials=TRIALS,
+    )
 
 
 def varied_names(results: Sequence[Result]) -> list[str]:
