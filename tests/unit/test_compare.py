@@ -164,7 +164,7 @@ def test_a_claim_is_said_as_times_faster_whichever_arm_it_is_of() -> None:
     a = arm("a", {"get": rates(100, n=6)}, run="r", is_blocked=True)
     b = arm("b", {"get": rates(200, n=6, seed=2)}, run="r", is_blocked=True)
     there, back = comparison.compare(a, b), comparison.compare(b, a)
-    forth, other = claims.in_words(there, only(there)), claims.in_words(back, only(back))
+    forth, other = claims.in_words(only(there)), claims.in_words(only(back))
     assert "faster" in forth
     assert forth == other.replace("slower", "faster")
 

@@ -19,41 +19,24 @@ TARGET = "target"
 
 
 def sentence(comparison: Comparison, case: CaseComparison) -> str:
-    """Return a comparison as a complete sentence: values, ratio, interval, method."""
-    name = describe(case)
+    """Return a comparison in full: both values, the verdict in words, ratio, interval, method."""
     unit = unit_of_metric(comparison.metric)
+    words = in_words(case)
     head = (
-        f"{name}: {comparison.a} {units.format_number(case.a)} {unit},"
-        f" {comparison.b} {units.format_number(case.b)} {unit}."
+        f"{describe(case)}: {comparison.a} {units.format_number(case.a)} {unit},"
+        f" {comparison.b} {units.format_number(case.b)} {unit}. {words[:1].upper()}{words[1:]}"
     )
-    verb = "takes" if comparison.metric in LOWER_IS_BETTER else "is"
-    tail = " the time of" if comparison.metric in LOWER_IS_BETTER else ""
-    claim = f"{comparison.b} {verb} {case.ratio.ratio:.2f}×{tail} {comparison.a}"
     if not case.has_ratio:
-        return f"{head} {case.verdict.capitalize()}: {'; '.join(reasons([case]))}."
-    if case.verdict == "single trial":
-        why = (
-            "one of them has one trial, which gives no interval (point ratio"
-            f" {case.ratio.ratio:.2f})"
-        )
-        return f"{head} No claim: {why}."
+        return f"{head}: {'; '.join(reasons([case]))}."
+    verb, tail = ("takes", "the time of ") if comparison.metric in LOWER_IS_BETTER else ("is", "")
+    ratio = f"{comparison.b} {verb} {case.ratio.ratio:.2f}× {tail}{comparison.a}"
+    if case.ratio.low is None:
+        return f"{head}. {ratio}, without an interval."
     interval = f"95 % CI {case.ratio.low:.2f}-{case.ratio.high:.2f}; {_method(comparison, case)}"
-    match case.verdict:
-        case "too few trials":
-            count = min(case.ratio.n_a, case.ratio.n_b)
-            return f"{head} No claim: {count} trials, {TRIALS_MIN} are needed ({interval})."
-        case "below noise floor":
-            floor = math.expm1(case.noise_floor or 0)
-            return f"{head} No claim: within the ±{floor:.1%} of A against A ({interval})."
-        case "equivalent":
-            return f"{head} Equivalent within ±{MARGIN:.0%} ({interval})."
-        case "not resolved":
-            return f"{head} Not resolved ({interval})."
-        case _:
-            return f"{head} {claim} ({interval}).{_beside(case)}"
+    return f"{head}. {ratio} ({interval}).{_beside(case)}"
 
 
-def in_words(comparison: Comparison, case: CaseComparison) -> str:
+def in_words(case: CaseComparison) -> str:
     """Return the verdict in short: "1.4× faster, 1.05 to 2.0", or why there is no claim."""
     ratio = case.ratio
     between = f"{_plain(ratio.low)} to {_plain(ratio.high)} times"

@@ -330,7 +330,7 @@ def ratio_words(ratio: TargetRatio) -> str:
     if not of.has_ratio:
         return "; ".join(claims.reasons([of]))
     if of.verdict not in ("faster", "slower"):
-        return claims.in_words(ratio.comparison, of)
+        return claims.in_words(of)
     low, high = (units.format_number(end or 0.0) for end in (of.ratio.low, of.ratio.high))
     unit = "pair" if of.ratio.is_paired else "trial"
     return f"95 % interval {low} to {high}, {units.counted(of.ratio.n_a, unit)}"

@@ -89,7 +89,7 @@ def _case(compared: Comparison, case: CaseComparison, place: int) -> dict[str, A
         "pair": place,
         "a": a,
         "b": b,
-        "words": claims.in_words(compared, case),
+        "words": claims.in_words(case),
         "ratio": ratio.ratio,
         "low": ratio.low,
         "high": ratio.high,
@@ -120,7 +120,7 @@ def _sentence(compared: Comparison) -> str:
     parts += [f"{name} in {counts[name]}" for name in ("no ratio", "void") if counts[name]]
     if len(compared.comparisons) == 1:
         case = compared.comparisons[0]
-        return f"{compared.b} against {compared.a}: {claims.in_words(compared, case)}."
+        return f"{compared.b} against {compared.a}: {claims.in_words(case)}."
     return f"Of {total}, {compared.b} against {compared.a} is {', '.join(parts)}."
 
 

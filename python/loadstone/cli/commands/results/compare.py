@@ -350,7 +350,7 @@ def _print_cases(compared: Comparison, *, is_full: bool) -> None:
         [
             claims.describe(case, shared) or "all",
             *compared_words(compared, case),
-            claims.in_words(compared, case),
+            claims.in_words(case),
         ]
         for case in shown
     ]
