@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from loadstone.campaign.planning import beyond
-from loadstone.campaign.remains import is_removed, remains, unknown_drivers
+from loadstone.campaign.remains import (
+    REMADE,
+    is_removed,
+    remains,
+    unknown_drivers,
+    with_remade,
+)
 from loadstone.cli.commands.load.clean import account, left_behind
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.test_plan import planned
@@ -57,6 +63,26 @@ def test_why_a_clean_up_left_a_place_is_told_with_the_place() -> None:
         assert (left_dataset.reasons, left_dataset.has_versions) == (("why",), kind == "hidden")
     (left_dataset,) = remains(plan, {put["id"]: {}}, DRIVERS)
     assert (left_dataset.reasons, left_dataset.has_versions) == ((), False)
+
+
+def test_a_place_of_ours_that_others_have_made_again_is_left_and_said_to_be_theirs() -> None:
+    put, clean_up = planned(TEXT).documents()
+    for summary in ({**GONE, "buckets_deleted": [], "buckets_foreign": ["a"]}, left("foreign")):
+        for created, later, is_told in (
+            (["a"], [], True),
+            (["b"], [], False),
+            (["a"], ["a"], False),
+        ):
+            begun = {
+                put["id"]: {
+                    "started_unix_ns": 1, "buckets_created": created, "buckets_foreign": later,
+                },
+                clean_up["id"]: {**summary, "started_unix_ns": 2},
+            }  # fmt: skip
+            datasets = remains([put, clean_up], begun, DRIVERS)
+            assert any(dataset.reasons == (REMADE,) for dataset in datasets) is is_told
+            by_hand = with_remade(summary, frozenset(created) - frozenset(later))
+            assert is_removed(by_hand, clean_up) is (not datasets)
 
 
 def test_places_that_were_not_there_count_as_gone() -> None:

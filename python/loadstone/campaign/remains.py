@@ -1,6 +1,6 @@
 """Data that a run may have left on its targets, from its plan and the started trials."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from loadstone.campaign.drivers import Drivers
@@ -12,6 +12,11 @@ from loadstone.campaign.planning.trial import kind_of
 from loadstone.documents.mix import CHANGES_NOTHING, operations_of
 from loadstone.documents.summary import LeftPlace, Summary
 from loadstone.documents.trial import TrialDocument
+
+REMADE = (
+    "this run made it, and its mark is gone: others have removed it and made it again, or removed "
+    "the mark"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +30,15 @@ class Remains:
     """A trial document that deletes it."""
     reasons: tuple[str, ...] = ()
     """Why the run's own clean-up left it, if it ran."""
-    has_versions: bool = False
-    """Whether versions or delete markers remain, which ordinary listings do not show."""
+    kinds: frozenset[str] = frozenset()
+    """The kinds of these reasons."""
+    created: frozenset[str] = frozenset()
+    """The places that this run is known to have created."""
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether versions or delete markers remain, which ordinary listings do not show."""
+        return not self.kinds.isdisjoint(("hidden", "locked"))
 
     def describe(self) -> str:
         """Return a short description of its place."""
@@ -46,6 +58,7 @@ def remains(
     documents = list(plan)
     left: dict[tuple[str, str], TrialDocument] = {}
     left_places: dict[tuple[str, str], list[LeftPlace]] = {}
+    created: dict[tuple[str, str], set[str]] = {}
     for document in sorted(documents, key=lambda document: began(begun.get(document["id"]))):
         summary = begun.get(document["id"])
         driver = drivers.get(document["target"]["driver"])
@@ -53,11 +66,17 @@ def remains(
             continue
         if not document.get("dataset") or dataset_of(document).get("written_by"):
             continue
+        ours = created.setdefault(place_of(document), set())
         if document["phase"] == lifecycle.CLEAN_UP:
+            summary = with_remade(summary, ours)
             if is_removed(summary, document):
                 left.pop(place_of(document), None)
             left_places[place_of(document)] = places_left(summary)
-        elif not CHANGES_NOTHING.issuperset(operations_of(document)):
+            continue
+        ours |= set(summary.get("buckets_created") or ())
+        # The trial has found it without the mark, and claimed its keys.
+        ours -= set(summary.get("buckets_foreign") or ())
+        if not CHANGES_NOTHING.issuperset(operations_of(document)):
             left.setdefault(place_of(document), document)
     remaining = [
         Remains(
@@ -72,10 +91,10 @@ def remains(
                     if left_place.get("reason")
                 )
             ),
-            has_versions=any(
-                left_place.get("kind") in ("hidden", "locked")
-                for left_place in left_places.get(place, ())
+            kinds=frozenset(
+                left_place.get("kind", "") for left_place in left_places.get(place, ())
             ),
+            created=frozenset(created[place]),
         )
         for number, (place, document) in enumerate(left.items(), start=1)
     ]
@@ -118,6 +137,25 @@ def is_removed(summary: Summary, document: TrialDocument) -> bool:
         return False
     # If an object could not be deleted but its bucket was, the object is gone.
     return not summary.get("failed") or places_gone(summary) >= dataset_of(document)["buckets"]
+
+
+def with_remade(summary: Summary, created: Collection[str]) -> Summary:
+    """Return a clean-up's summary in which places that others have made again count as left.
+
+    `created` are the places that the run created. What it wrote into one after others made it again
+    bears no mark or claim, so that the clean-up leaves it, and cannot tell that it is there.
+    """
+    foreign = set(created).intersection(summary.get("buckets_foreign") or ())
+    foreign.update(
+        left["place"]
+        for left in places_left(summary)
+        if left.get("kind") == "foreign" and left["place"] in created
+    )
+    if not foreign:
+        return summary
+    others = [left for left in summary.get("places_left") or () if left["place"] not in foreign]
+    remade = [LeftPlace(place=place, kind="foreign", reason=REMADE) for place in sorted(foreign)]
+    return {**summary, "places_left": [*others, *remade]}
 
 
 def places_gone(summary: Summary) -> int:

@@ -321,7 +321,8 @@ def _print_remains(folder: Path) -> None:
         print(plain(text), file=sys.stderr)
     if len(left) > REMAINS_SHOWN:
         print(f"and {len(left) - REMAINS_SHOWN} datasets more", file=sys.stderr)
-    if left:
+    # In a place of others a clean-up deletes nothing.
+    if any(dataset.kinds != {"foreign"} for dataset in left):
         versions = " --versions" if any(dataset.has_versions for dataset in left) else ""
         say(f"hint: remove it with: loadstone clean {folder}{versions}")
 

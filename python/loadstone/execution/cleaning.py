@@ -8,7 +8,7 @@ from loadstone import _loadgen
 from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.planning.query_plan import QUERIES
 from loadstone.campaign.planning.trial import kind_of
-from loadstone.campaign.remains import Remains, remains, unknown_drivers
+from loadstone.campaign.remains import Remains, remains, unknown_drivers, with_remade
 from loadstone.documents.summary import Summary
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.refusals import Raised, target_error
@@ -62,4 +62,4 @@ def remove(remains: Remains, folder: Path, interrupt: Interrupt, *, with_version
     except Raised as error:
         raise target_error(remains.target, error) from error
     summary: Summary = json.loads(summary_json)
-    return summary
+    return with_remade(summary, remains.created)

@@ -32,7 +32,7 @@ from loadstone.units import counted
 
 # Hints for places that were not removed, by the reason.
 HINTS = {
-    "foreign": "loadstone did not create it, and deletes nothing in it; use the target's own tools",
+    "foreign": "loadstone deletes nothing in what others made: use the target's own tools",
     "other_run": "clean up with that run's folder: loadstone clean RUN",
     "other_objects": "look at what it holds: loadstone deletes only what this run wrote; if all of "
     "it can go, remove it with the target's own tools (a file: rm; a device: wipefs -a, then "
