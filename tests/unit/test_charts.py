@@ -19,6 +19,7 @@ from loadstone.report.pages.chart_data import proof_data
 from loadstone.results.audits import UNANSWERED
 from loadstone.results.store import read_run
 from tests.unit.drawn_charts import DrawnChart, charts_of, charts_of_account, charts_of_run
+from tests.unit.runs_of_all_kinds import write_streams
 from tests.unit.synthetic_run import Folder, trial, write_rounds, write_sweep
 
 VOID = "void: must not be used"
@@ -319,3 +320,16 @@ def test_a_proof_draws_each_call_in_the_lane_of_its_client():
     check(charts)
     assert charts["proofs"].panels == ["stale: b/k"]
     assert {"client 4", "client 6", "client 9", "get torn"} <= set(texts(charts["proofs"]))
+
+
+def test_queries_in_streams_have_a_chart_of_their_own(tmp_path: Path) -> None:
+    run = read_run(write_streams(tmp_path / "run"))
+    findings = analyse(run)
+    (chart,) = charts_of_run(run, findings).values()
+    assert findings.queries is not None
+    (runs,) = findings.queries.streams
+    assert chart.name == "stream-seconds"
+    assert {row["query"]: row["runs"] for row in chart.rows} == {
+        name: len(times) for name, times in runs.times_s.items()
+    }
+    assert all(row["low_ns"] is None for row in chart.rows)

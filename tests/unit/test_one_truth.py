@@ -235,6 +235,10 @@ def test_pages_draw_and_list_the_numbers_of_the_model(made: tuple[Path, Run, Fin
         queries = [query for arm in findings.queries.arms for query in arm.queries]
         for row, query in zip(data["queries"], queries, strict=True):
             assert row["value_ns"] == round((query.mean_s or 0) * 1e9)
+        in_streams = [mean for runs in findings.queries.streams for mean in runs.mean_s.values()]
+        assert [row["value_ns"] for row in data["streams"]] == [
+            round(mean * 1e9) for mean in in_streams
+        ]
         return
     shown = findings.action_cases if data["counted"] == "action" else None
     results = (

@@ -37,8 +37,8 @@ class StreamRuns:
     """All runs of one arm with a number of streams.
 
     `elapsed_s` are the runs with right answers alone, by block; others have no rate. CPU seconds
-    and bytes are those of a whole run. `mean_s` is the geometric mean of each query over streams
-    and runs, with the other streams beside it.
+    and bytes are those of a whole run. `times_s` are those of each query in all streams and runs,
+    with the other streams beside it.
     """
 
     arm: ArmKey
@@ -48,7 +48,7 @@ class StreamRuns:
     starts_ns: Mapping[int, int | None]
     cpu_s: float | None
     read_bytes: int | None
-    mean_s: Mapping[str, float]
+    times_s: Mapping[str, Sequence[float]]
     right: int
     asked: int
     is_compared: bool
@@ -75,6 +75,11 @@ class StreamRuns:
     def mean_elapsed_s(self) -> float | None:
         """The seconds of a run at that rate."""
         return self.queries * HOUR_S / self.rate.value if self.rate is not None else None
+
+    @property
+    def mean_s(self) -> dict[str, float]:
+        """The geometric mean of each query's times."""
+        return {name: geometric_mean(seconds) for name, seconds in self.times_s.items()}
 
     @property
     def slowest(self) -> tuple[str, float] | None:
@@ -124,7 +129,7 @@ def stream_runs(arm: ArmKey, records: Sequence[Record]) -> StreamRuns:
             for streams in summaries
         ),
         read_bytes=whole_median_of(map(_read, summaries)),
-        mean_s={name: geometric_mean(seconds) for name, seconds in sorted(times.items())},
+        times_s=dict(sorted(times.items())),
         right=right,
         asked=asked,
         is_compared=bool(compared) and all(compared),

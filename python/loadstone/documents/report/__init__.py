@@ -80,7 +80,8 @@ class ReportTrial(TypedDict):
     duration_s: float | None
     """Duration."""
     requests: Count | None
-    """Requests of all stages."""
+    """Requests of all stages, warm-up and cool-down too. Those of a result are fewer: they were due
+    in the measured stage."""
     failed: Count | None
     """Failed requests of all stages."""
     unwritten: Count | None

@@ -218,7 +218,8 @@ class ReportResult(TypedDict):
     reasons: list[str]
     """Ids of the rules behind the standing; empty if valid."""
     requests: Count
-    """Requests, good and failed."""
+    """Requests, good and failed, that were due in the measured stage. In the rate, requests that an
+    edge of the stage cuts count by their share."""
     good_requests: Annotated[Count, From("good")]
     """Successful requests."""
     failed_requests: Annotated[Count | None, From("failed_if_stated")]

@@ -1,12 +1,13 @@
 """The report of a run of queries as one page: seconds and bytes of each, on each arm."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.answers.headline import Tile
 from loadstone.analysis.cells.queries import QueryResults, ratio_of
+from loadstone.analysis.statistics.mean import Mean
 from loadstone.report.answer import summary_words
 from loadstone.report.formats.disclosure import disclosure_tables
 from loadstone.report.next_step import next_step
@@ -109,22 +110,35 @@ def query_data(results: QueryResults) -> dict[str, Any]:
             " spread, on a logarithmic axis. Queries that failed, or gave a wrong answer, are left"
             " out."
         ),
-        "queries": list(_points(results)),
+        "queries": [
+            _point(results.name_of(arm.arm), query.query, query.seconds, query.time)
+            | {"read_bytes": query.read_bytes, "limit": query.limit}
+            for arm in results.arms
+            for query in arm.queries
+        ],
+        "stream_words": (
+            "Each dot is a query's mean time with the other streams beside it, each faint mark one"
+            " of its runs, on a logarithmic axis. Not comparable with a single query's time."
+        ),
+        "streams": [
+            # Streams of one run are no repetitions of each other: their times have no interval.
+            _point(f"{results.name_of(runs.arm)} ×{runs.streams}", query, times, None)
+            | {"value_ns": round(runs.mean_s[query] * 1e9)}
+            for runs in results.streams
+            for query, times in runs.times_s.items()
+        ],
     }
 
 
-def _points(results: QueryResults) -> Iterable[dict[str, object]]:
-    for arm in results.arms:
-        for query in arm.queries:
-            times, time = query.seconds, query.time
-            yield {
-                "arm": results.name_of(arm.arm),
-                "query": query.query,
-                "value_ns": round(query.mean_s * 1e9) if query.mean_s is not None else None,
-                "low_ns": round(time.low * 1e9) if time is not None else None,
-                "high_ns": round(time.high * 1e9) if time is not None else None,
-                "times_ns": [round(time * 1e9) for time in times],
-                "runs": len(times),
-                "read_bytes": query.read_bytes,
-                "limit": query.limit,
-            }
+def _point(arm: str, query: str, seconds: Sequence[float], time: Mean | None) -> dict[str, object]:
+    value, low, high = (time.value, time.low, time.high) if time is not None else (None,) * 3
+    ends = {"value_ns": value, "low_ns": low, "high_ns": high}
+    return {
+        "arm": arm,
+        "query": query,
+        **{name: None if end is None else round(end * 1e9) for name, end in ends.items()},
+        "times_ns": [round(time * 1e9) for time in seconds],
+        "runs": len(seconds),
+        "read_bytes": None,
+        "limit": "",
+    }

@@ -10,13 +10,21 @@ function queryTip(query) {
 }
 
 export function querySeconds() {
-  const shown = (data.queries ?? []).filter((query) => query.value_ns !== null);
+  return timesOf(data.queries, { name: "query-seconds", title: "Time of each query", caption: data.query_words });
+}
+
+export function streamSeconds() {
+  return timesOf(data.streams, { name: "stream-seconds", title: "Time of each query in streams", caption: data.stream_words });
+}
+
+function timesOf(queries, { name, title, caption }) {
+  const shown = (queries ?? []).filter((query) => query.value_ns !== null);
   if (!shown.length) return null;
   const arms = unique(shown.map((query) => query.arm));
   const names = unique(shown.map((query) => query.query));
   const times = shown.flatMap((query) => query.times_ns.map((time) => ({ ...query, time })));
   return {
-    name: "query-seconds", title: "Time of each query", rows: shown, caption: data.query_words, legend: legendOf(arms),
+    name, title, rows: shown, caption, legend: legendOf(arms),
     words: `Times of ${names.length} queries on ${arms.length} systems`,
     panels: [{ title: "", options: (width) => {
       const isAslant = names.some((name) => name.length * 7 > (width - 90) / names.length);

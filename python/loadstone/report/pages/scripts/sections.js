@@ -6,7 +6,7 @@ import { trends } from "./history.js";
 import { dataAlongLoad, heatmap, overview, rateLatency } from "./load.js";
 import { layoutCharts } from "./operations.js";
 import { proofs } from "./proofs.js";
-import { queryBytes, querySeconds } from "./queries.js";
+import { queryBytes, querySeconds, streamSeconds } from "./queries.js";
 import { searchLatency, searchSteps } from "./searches.js";
 import { data } from "./selection.js";
 import { sessions } from "./sessions.js";
@@ -21,7 +21,7 @@ export const SECTIONS = {
   sweep: () => (data.results ? [rateLatency(), heatmap(), dataAlongLoad()] : []),
   "over-time": overTime,
   latency: () => (data.results ? [distribution()] : []),
-  queries: () => [querySeconds(), queryBytes()],
+  queries: () => [querySeconds(), streamSeconds(), queryBytes()],
   ratios: () => [ratios()],
   trends,
 };
