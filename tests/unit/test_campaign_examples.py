@@ -9,8 +9,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from loadstone.campaign.parse import read_campaign
+from loadstone.campaign.planning.kinds import OPERATIONS, kind_of
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.planning.trial import OPERATIONS, kind_of
 from loadstone.campaign.schema.json_schema import json_schema
 from loadstone.script.planned import ScriptMaker
 from tests.unit.campaign_drivers import DRIVERS

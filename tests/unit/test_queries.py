@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from loadstone.campaign.parse import parse_campaign
+from loadstone.campaign.planning.kinds import CHECK, LOAD, QUERY, STREAMS
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERY, STREAMS
 from loadstone.campaign.remains import remains
 from loadstone.campaign.resume import resume
 from loadstone.campaign.schema.queries import QUERY_NAMES, Queries

@@ -36,8 +36,7 @@ from loadstone.analysis.measured.trial_facts import TrialFacts, facts_of
 from loadstone.analysis.standards import linter
 from loadstone.analysis.standards.linter import MistakeResult, Outcome
 from loadstone.analysis.statistics.repetitions import advise
-from loadstone.campaign.planning.query_plan import QUERIES
-from loadstone.campaign.planning.trial import kind_of
+from loadstone.campaign.planning.kinds import QUERIES, kind_of
 from loadstone.documents.manifest import HostFacts
 from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import Run

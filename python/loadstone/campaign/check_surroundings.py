@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from loadstone.campaign.drivers import Drivers
 from loadstone.campaign.planning.ceiling_plan import ceiling_targets, is_of_one_target, is_pool
-from loadstone.campaign.planning.query_plan import QUERY_PHASES
+from loadstone.campaign.planning.kinds import QUERY_PHASES
 from loadstone.campaign.reading.mistakes import KeyMistake, Path, listed, nearest
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.hook import SomeTrials

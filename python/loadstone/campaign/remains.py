@@ -4,11 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from loadstone.campaign.drivers import Drivers
-from loadstone.campaign.planning import beyond, lifecycle, trial
+from loadstone.campaign.planning import beyond, lifecycle
+from loadstone.campaign.planning.kinds import LOAD, QUERIES, kind_of
 from loadstone.campaign.planning.lifecycle import dataset_of, place_of
 from loadstone.campaign.planning.placement import Buckets
-from loadstone.campaign.planning.query_plan import LOAD, QUERIES
-from loadstone.campaign.planning.trial import kind_of
 from loadstone.documents.mix import CHANGES_NOTHING, operations_of
 from loadstone.documents.summary import LeftPlace, Summary
 from loadstone.documents.trial import TrialDocument
@@ -178,8 +177,11 @@ def began(summary: Summary | None) -> float:
 
 
 def _clean_up(document: TrialDocument, plan: Iterable[TrialDocument], number: int) -> TrialDocument:
+    # Imported here: a report asks what is left, and needs no planning.
+    from loadstone.campaign.planning.trial import PREPARE_THREADS_OPEN, clean_up_of
+
     same = [trial for trial in plan if place_of(trial) == place_of(document)]
     written = [objects for other in same if (objects := beyond.written_beyond(other)) is not None]
     load = document["load"]
-    threads = load["clients"] if load["kind"] == "closed" else trial.PREPARE_THREADS_OPEN
-    return {**trial.clean_up_of(document, threads, written), "id": f"clean-{number}"}
+    threads = load["clients"] if load["kind"] == "closed" else PREPARE_THREADS_OPEN
+    return {**clean_up_of(document, threads, written), "id": f"clean-{number}"}

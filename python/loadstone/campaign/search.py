@@ -22,6 +22,11 @@ End = Literal[
 ]
 """How a search ended; "not over" if trials are missing."""
 
+# A percentile is read when ten requests lie beyond it; arrivals vary, so a trial is planned for a
+# few more, and is prolonged if its load is too low for that.
+BEYOND_QUANTILE = 12
+WARM_UP_SHARE = 1 / 6
+
 LOWER_AFTER_FAILED_CONFIRM = 0.98
 COARSE_WIDTH = 0.05
 

@@ -4,8 +4,9 @@ import math
 from typing import cast
 
 from loadstone.campaign.planning.beyond import BEYOND_MAX
-from loadstone.campaign.schema.capacity import BEYOND_QUANTILE, WARM_UP_SHARE
 from loadstone.campaign.search import (
+    BEYOND_QUANTILE,
+    WARM_UP_SHARE,
     Goal,
     Loads,
     Measure,

@@ -6,8 +6,7 @@ from typing import Final
 
 from loadstone import _loadgen
 from loadstone.campaign.drivers import read_drivers
-from loadstone.campaign.planning.query_plan import QUERIES
-from loadstone.campaign.planning.trial import kind_of
+from loadstone.campaign.planning.kinds import QUERIES, kind_of
 from loadstone.campaign.remains import Remains, remains, unknown_drivers, with_remade
 from loadstone.documents.summary import Summary
 from loadstone.execution.interrupt import Interrupt

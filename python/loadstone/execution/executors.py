@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from loadstone import _loadgen
+from loadstone.campaign.planning.kinds import kind_of
 from loadstone.campaign.planning.plan import Plan
-from loadstone.campaign.planning.trial import kind_of
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError

@@ -33,7 +33,7 @@ from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measur
 from loadstone.analysis.measured.fill import describe_fill
 from loadstone.analysis.naming import describe_size
 from loadstone.analysis.statistics.latency import Latency
-from loadstone.campaign.planning.query_plan import QUERY
+from loadstone.campaign.planning.kinds import QUERY
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.card import Card
 from loadstone.documents.manifest import HostFacts

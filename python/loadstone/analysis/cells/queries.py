@@ -23,7 +23,7 @@ from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.standing import Standing, worst_of
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
-from loadstone.campaign.planning.query_plan import QUERIES, QUERY, STREAMS
+from loadstone.campaign.planning.kinds import QUERIES, QUERY, STREAMS
 from loadstone.documents.python_types import QuerySummary
 from loadstone.results.record import Record, Run
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from loadstone import units
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
-from loadstone.campaign.planning.query_plan import LOAD, OUT_OF_MEMORY
+from loadstone.campaign.planning.kinds import LOAD, OUT_OF_MEMORY
 from loadstone.documents.node import NodeDocument, is_cached
 from loadstone.documents.python_types import TargetSettings
 from loadstone.results.record import Run

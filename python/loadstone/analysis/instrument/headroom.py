@@ -19,7 +19,7 @@ from loadstone.analysis.instrument.own_ceiling import (
     cores_of,
 )
 from loadstone.analysis.instrument.watched_lines import is_on_own_host
-from loadstone.campaign.planning.trial import kind_of
+from loadstone.campaign.planning.kinds import kind_of
 from loadstone.documents.manifest import HostConditions, HostFacts, KeptCalibration, Manifest
 from loadstone.results.calibration import AGE_MAX, Calibration, conditions_of, identity_of, parse
 from loadstone.results.record import Record

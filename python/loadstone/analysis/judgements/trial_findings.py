@@ -36,8 +36,7 @@ from loadstone.analysis.rules import find_rule, limit_in_words
 from loadstone.analysis.statistics import change_points, steadiness
 from loadstone.analysis.statistics.repetitions import advice_findings
 from loadstone.campaign.drivers import facts_of
-from loadstone.campaign.planning.query_plan import QUERIES, QUERY, STREAMS
-from loadstone.campaign.planning.trial import kind_of
+from loadstone.campaign.planning.kinds import QUERIES, QUERY, STREAMS, kind_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.calibration import calibrated_operations, costs_of, usual_costs
 from loadstone.results.record import Record, describe_refusal, refused

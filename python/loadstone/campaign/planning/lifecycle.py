@@ -7,10 +7,10 @@ next trial.
 
 from collections.abc import Collection
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from loadstone.campaign.drivers import Driver, facts_of
 from loadstone.campaign.operations import OPERATIONS
-from loadstone.campaign.schema.phase import Phase
 from loadstone.documents.mix import (
     COMPARE_AND_SWAP,
     COPY,
@@ -21,6 +21,9 @@ from loadstone.documents.mix import (
     operations_of,
 )
 from loadstone.documents.trial import DatasetDocument, OptionsDocument, Size, TrialDocument
+
+if TYPE_CHECKING:
+    from loadstone.campaign.schema.phase import Phase
 
 PREPARE = "prepare"
 CLEAN_UP = "clean-up"
@@ -102,7 +105,7 @@ def need_of(document: TrialDocument, *, is_first: bool) -> Need:
     return _need(driver, operations_of(document), order_of(document), is_first=is_first)
 
 
-def need_of_phase(driver: str, phase: Phase, *, is_first: bool) -> Need:
+def need_of_phase(driver: str, phase: "Phase", *, is_first: bool) -> Need:
     """Return the state that a phase requires, before its document exists."""
     if phase.script is not None:
         return _need_of_script(driver)

@@ -6,15 +6,18 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from loadstone import _loadgen
 from loadstone.campaign.drivers import BucketNames, facts_of
-from loadstone.campaign.planning.case import Case
 from loadstone.campaign.schema.dataset import Dataset, FixedSize
-from loadstone.campaign.schema.phase import Phase
 from loadstone.documents.trial import DatasetDocument, NamedFileDocument, Size
+
+if TYPE_CHECKING:
+    # A report asks what is left in buckets, and needs no planning.
+    from loadstone.campaign.planning.case import Case
+    from loadstone.campaign.schema.phase import Phase
 
 # Any script's letters are valid here; only names that are part of host names must be ASCII.
 _ANY_CASE = re.compile(r"[^\W_][\w.-]*")
@@ -151,7 +154,7 @@ def _declared(cipher: str) -> str | None:
     return None if cipher == "none" else cipher
 
 
-def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str) -> DatasetKey:
+def dataset_key(case: "Case", phase: "Phase", round_number: int, name: str, run: str) -> DatasetKey:
     """Return the dataset of a phase in one round."""
     dataset = case.dataset(phase)
     fields = {
@@ -180,7 +183,7 @@ def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str
     return DatasetKey(case.target, bucket_prefix(dataset, fields), content, dataset.buckets)
 
 
-def places(cases: Iterable[Case], name: str, run: str) -> dict[DatasetKey, str]:
+def places(cases: Iterable["Case"], name: str, run: str) -> dict[DatasetKey, str]:
     """Return the bucket prefix of every dataset, in the order of the campaign file.
 
     If a campaign gives two different datasets one name, as a sweep over sizes does, the second

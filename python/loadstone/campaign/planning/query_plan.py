@@ -11,25 +11,20 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 from loadstone.campaign.drivers import Drivers
+from loadstone.campaign.planning.kinds import (
+    CHECK,
+    LOAD,
+    MEASURED_PHASES,
+    QUERIES,
+    QUERY,
+    STREAMS,
+)
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
 from loadstone.campaign.planning.trial import FORMAT, PlannedTrial, targets_in_run
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.queries import Queries, is_folder
 from loadstone.documents.python_types import Parameters
 from loadstone.documents.trial import TargetDocument, TrialDocument
-
-QUERIES = "queries"
-"""The kind of these trials."""
-
-LOAD = "load"
-CHECK = "check"
-QUERY = "query"
-STREAMS = "streams"
-QUERY_PHASES = (LOAD, CHECK, QUERY, STREAMS)
-MEASURED_PHASES = (QUERY, STREAMS)
-
-OUT_OF_MEMORY = "out_of_memory"
-"""The outcome of a query that ended, or was killed, for lack of memory."""
 
 SERVER = "clickhouse_server"
 ON_SERVER = "server"

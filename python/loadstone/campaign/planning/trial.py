@@ -10,6 +10,7 @@ from loadstone.campaign.drivers import Driver, Drivers, facts_of
 from loadstone.campaign.planning import beyond
 from loadstone.campaign.planning.case import Case
 from loadstone.campaign.planning.existing import dataset_of_list
+from loadstone.campaign.planning.kinds import OPERATIONS
 from loadstone.campaign.planning.lifecycle import (
     AUDIT,
     CLEAN_UP,
@@ -38,10 +39,6 @@ from loadstone.documents.trial import (
 
 FORMAT = 1
 
-OPERATIONS = "operations"
-"""The kind of trials that run storage operations."""
-
-
 # Threads that fill a store when the campaign states no number; enough to be quick.
 PREPARE_THREADS_OPEN = 64
 PAGE_KEYS = 1000
@@ -49,12 +46,6 @@ _PART_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 20
 # Options that are only read by operations on parts of an object.
 _NO_PIECES: OptionsDocument = {"range_bytes": None, "part_bytes": None, "part_concurrency": 1}
-
-
-def kind_of(document: TrialDocument) -> str:
-    """Return the kind of a trial, which selects its executor."""
-    # Documents of earlier builds lack the kind.
-    return str(document.get("kind") or OPERATIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,15 +19,11 @@ from loadstone.campaign.schema.values import (
     Rate,
     Section,
 )
-from loadstone.campaign.search import Goal, Loads
+from loadstone.campaign.search import BEYOND_QUANTILE, WARM_UP_SHARE, Goal, Loads
 from loadstone.documents.trial import SearchDocument
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
-# A percentile is read when ten requests lie beyond it; arrivals vary, so a trial is planned for a
-# few more, and is prolonged if its load is too low for that.
-BEYOND_QUANTILE = 12
-WARM_UP_SHARE = 1 / 6
 WIDTH_MIN = 0.005
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from loadstone import units
 from loadstone.campaign.parameters import describe_value, varied_values
+from loadstone.campaign.planning.kinds import kind_of
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.planning.trial import PlannedTrial, kind_of
+from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.schema.campaign import Campaign, Schedule, start_of, suites
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.campaign.schema.node import Node

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from loadstone.campaign.planning.query_plan import CHECK, LOAD, ON_SERVER
+from loadstone.campaign.planning.kinds import CHECK, LOAD
+from loadstone.campaign.planning.query_plan import ON_SERVER
 from loadstone.documents.mistake import first_mistake
 from loadstone.documents.python_types import QueryDocument
 from loadstone.documents.trial import TrialDocument

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from loadstone.campaign.planning.query_plan import OUT_OF_MEMORY
+from loadstone.campaign.planning.kinds import OUT_OF_MEMORY
 from loadstone.documents.mistake import first_mistake
 from loadstone.engines.process.messages import CLASS, Answered, Reply, Task, TaskFailed, line_of
 from loadstone.errors import LoadstoneError

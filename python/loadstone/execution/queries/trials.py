@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from loadstone.campaign.planning.kinds import CHECK, LOAD, STREAMS
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
-from loadstone.campaign.planning.query_plan import CHECK, LOAD, ON_SERVER, STREAMS
+from loadstone.campaign.planning.query_plan import ON_SERVER
 from loadstone.documents.python_types import (
     QueryDocument,
     QuerySummary,
