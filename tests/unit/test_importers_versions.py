@@ -49,6 +49,39 @@ def only_cell(form: str, folder: Path, *texts: str, hints: Hints = NOTHING) -> C
 # fio
 
 
+@pytest.mark.parametrize(("port", "clients"), [(8765, 64), (8766, 64)])
+def test_jobs_of_fios_servers_count_on_each_of_them(
+    tmp_path: Path, port: int, clients: int
+) -> None:
+    options = {"rw": "randread", "bs": "4k", "iodepth": "8", "numjobs": "4"}
+    hosts = [
+        {"hostname": "a", "port": 8765},
+        {"hostname": "a" if port > 8765 else "b", "port": port},
+    ]
+    entries = [fio_entry(fio_direction(), **host, **{"job options": options}) for host in hosts]
+    cell = only_cell("fio", tmp_path, fio_document(entries))
+    assert cell.clients == clients
+
+
+@pytest.mark.parametrize(
+    ("runtime_ms", "kind", "clients", "phase"),
+    [
+        (40_000, "randread", 32, "randread"),
+        # Five jobs, of which four are those of the options.
+        (50_000, "randread", None, "read"),
+        # These options are of a job that wrote, beside those that read.
+        (40_000, "randwrite", None, "read"),
+    ],
+)
+def test_a_sum_of_several_sections_has_no_options_of_one(
+    tmp_path: Path, runtime_ms: int, kind: str, clients: int | None, phase: str
+) -> None:
+    options = {"rw": kind, "bs": "4k", "iodepth": "8", "numjobs": "4"}
+    entry = fio_entry(fio_direction(), job_runtime=runtime_ms, **{"job options": options})
+    cell = only_cell("fio", tmp_path, fio_document([entry]))
+    assert (cell.clients, cell.phase) == (clients, phase)
+
+
 @pytest.mark.parametrize("are_global", [True, False])
 def test_fios_options_are_read_wherever_they_stand(tmp_path: Path, *, are_global: bool) -> None:
     entry = fio_entry(fio_direction(), **({} if are_global else {"job options": OPTIONS}))

@@ -7,6 +7,7 @@ depend on the version.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,6 +48,8 @@ UNIFIED = "mixed"
 
 PACED = ("rate_iops", "rate", "thinktime")
 ALL_CLIENTS = "All clients"
+JOB_OVERHEAD_MS = 50
+"""How much longer a job may take than its requests."""
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
@@ -182,9 +185,13 @@ def _has_done(node: JsonNode) -> bool:
     return bool(total.whole() if total is not None else node.at("io_bytes").whole())
 
 
-def _options(document: JsonNode, entry: JsonNode) -> JobOptions | None:
-    """Return a job's options merged over the global ones; None if fio wrote neither."""
-    shared, of_job = document.find("global options"), entry.find("job options")
+def _options(document: JsonNode, entry: JsonNode, *, is_of_several: bool) -> JobOptions | None:
+    """Return a job's options merged over the global ones; None if fio wrote neither.
+
+    The sum of several sections has the options of one of them; only the global ones are of all.
+    """
+    shared = document.find("global options")
+    of_job = None if is_of_several else entry.find("job options")
     host = entry.find("hostname")
     sections: list[Mapping[str, Any]] = []
     if shared is not None and isinstance(shared.value, list):
@@ -212,9 +219,16 @@ def _job(
 ) -> FioJob:
     parts = []
     notes: list[str] = []
+    hosts = Counter(map(_host, entries))
     for entry in entries:
-        options = _options(document, entry)
-        jobs = _count_jobs(options, len(entries))
+        options = _options(document, entry, is_of_several=False)
+        jobs = _count_jobs(options, hosts[_host(entry)])
+        if _is_of_several(entry, options, jobs):
+            options, jobs = _options(document, entry, is_of_several=True), None
+            notes.append(
+                f"{name}: is a sum over jobs of several sections (group_reporting): how many they"
+                " were, and the options of each, are not known"
+            )
         parts.append((_entry(name, entry, options, jobs, ended_ns, hints), jobs))
         notes += _notes(name, entry)
     trial = join_parts([part for part, _ in parts])
@@ -241,18 +255,41 @@ def _job(
     )
 
 
+def _host(entry: JsonNode) -> tuple[str, str]:
+    """Return the host and port of the server that ran an entry's jobs, with `--client`."""
+    host, port = entry.find("hostname"), entry.find("port")
+    return ("" if host is None else str(host.value), "" if port is None else str(port.value))
+
+
 def _count_jobs(options: JobOptions | None, entries: int) -> int | None:
     """Return the number of jobs in one entry; None if the file does not state it.
 
-    Jobs that are not reported as a group have an entry each; a single entry may contain several.
+    Jobs that are not reported as a group have an entry each on their host; a single entry may
+    contain several.
     """
-    if entries > 1 and not (options or {}).get("group_reporting"):
+    if entries > 1:
         return 1
     if options is None:
         return None
     if "numjobs" in options:
         return _whole(options["numjobs"])
     return None if "group_reporting" in options else 1
+
+
+def _is_of_several(entry: JsonNode, options: JobOptions | None, jobs: int | None) -> bool:
+    """Tell whether an entry sums up jobs of several sections, which no option says.
+
+    It then ran for longer than its jobs can have, or did what they cannot.
+    """
+    done = _directions(entry)
+    kind = (options or {}).get("rw", "").partition(":")[0].removeprefix("rand")
+    if kind in DIRECTIONS and not {direction for direction, _ in done} <= {kind, UNIFIED}:
+        return True
+    total = entry.find("job_runtime")
+    if total is None or jobs is None:
+        return False
+    longest_ms = max(runtime_ms(node) for _, node in done)
+    return total.number() > jobs * (1.05 * longest_ms + JOB_OVERHEAD_MS)
 
 
 def _entry(
@@ -289,7 +326,7 @@ def _entry(
     return ImportedTrial(
         target=hints.target or options.get("filename", "fio"),
         workload=name,
-        phase=options.get("rw", done[0][0]),
+        phase=options.get("rw", "+".join(direction for direction, _ in done)),
         parameters=parameters,
         clients=threads,
         rows=tuple(rows),
