@@ -319,6 +319,13 @@ def test_elbenchos_older_tables_are_read(tmp_path: Path) -> None:
     assert cell.trial_rates[0].started_unix_ns == 1_605_930_107_990_000_000
 
 
+def test_the_blocks_of_a_slow_phase_of_elbencho_are_counted(tmp_path: Path) -> None:
+    """Two blocks in five seconds are none a second, as whole numbers."""
+    head = "operation,time ms [last],IOPS [last],MiB [last],block size"
+    cell = only_cell("elbencho", tmp_path, f"{head}\nWRITE,5000,0,2048,{2**30}\n")
+    assert (cell.requests, cell.bytes) == (2, 2**31)
+
+
 def test_the_reads_of_a_mix_of_elbencho_2_0_are_known_by_their_rate(tmp_path: Path) -> None:
     path = tmp_path / "mix.csv"
     row = ELBENCHO_ROW.replace("READ", "RWMIX30")
@@ -413,17 +420,23 @@ def test_both_directions_at_once_are_a_mix(tmp_path: Path) -> None:
         }
         for second in range(2)
     ]
-    both = iperf_document(start=iperf_start(bidir=1), intervals=intervals)
     path = tmp_path / "both.json"
-    path.write_text(json.dumps(both))
-    cells = findings(imported("iperf3", [path]), tmp_path / "run").rounds
-    assert [(cell.operation, cell.bytes_per_s / 2**20) for cell in cells] == [
-        ("send", 100),
-        ("receive", 50),
-    ]
-    path.write_text(json.dumps(iperf_document(start=iperf_start(bidir=1))))
-    with pytest.raises(InputError, match="one name"):
-        imported("iperf3", [path])
+    # Until 3.12 at least, the settings do not name --bidir.
+    for name, start in (("stated", iperf_start(bidir=1)), ("unstated", iperf_start())):
+        path.write_text(json.dumps(iperf_document(start=start, intervals=intervals)))
+        cells = findings(imported("iperf3", [path]), tmp_path / name).rounds
+        assert [(cell.operation, cell.bytes_per_s / 2**20) for cell in cells] == [
+            ("send", 100),
+            ("receive", 50),
+        ]
+    streams = [{"sender": True}, {"sender": False}]
+    for start, interval in (
+        (iperf_start(bidir=1), {"sum": iperf_sum(0, 100)}),
+        (iperf_start(), {"streams": streams, "sum": iperf_sum(0, 100)}),
+    ):
+        path.write_text(json.dumps(iperf_document(start=start, intervals=[interval])))
+        with pytest.raises(InputError, match="one name"):
+            imported("iperf3", [path])
 
 
 def test_what_udp_was_limited_to_is_carried(tmp_path: Path) -> None:

@@ -127,14 +127,14 @@ def _trial(document: JsonNode, hints: Hints) -> ImportedTrial:
     end = document.at("end").read_as(_END)
     is_reverse = bool(settings.get("reverse"))
     rows = list(_rows(document, "sum", block, is_reverse=is_reverse))
-    if settings.get("bidir"):
-        if document.at("intervals").items()[0].find(BACK) is None:
-            document.place.refuse(
-                "has both directions under one name, as iperf3 has them before 3.11",
-                "measure each direction by itself",
-            )
+    if document.at("intervals").items()[0].find(BACK) is not None:
         rows += _rows(document, BACK, block, is_reverse=not is_reverse)
         streams *= 2
+    elif settings.get("bidir") or _moves_both_ways(document):
+        document.place.refuse(
+            "has both directions under one name, as iperf3 has them before 3.11",
+            "measure each direction by itself",
+        )
     length_ns = round(document.at("intervals").items()[-1].at("sum", "end").positive() * SECOND_NS)
     operations = list(dict.fromkeys(row.operation for row in rows))
     if not operations:
@@ -165,6 +165,13 @@ def _trial(document: JsonNode, hints: Hints) -> ImportedTrial:
         source={key: value for key, value in end.items() if value},
         **_pace(start, streams, block),
     )
+
+
+def _moves_both_ways(document: JsonNode) -> bool:
+    """Tell whether an interval has streams of both directions: old settings do not name --bidir."""
+    streams = document.at("intervals").items()[0].find("streams")
+    parts = streams.items() if streams is not None else []
+    return len({str(sender.value) for part in parts if (sender := part.find("sender"))}) > 1
 
 
 def _check_total(document: JsonNode, operation: str, moved: int) -> None:

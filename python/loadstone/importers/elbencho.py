@@ -161,7 +161,11 @@ def _work(
             bytes=requests * block_bytes,
             stated=_stated(place, row, f"{before}IO lat us", requests),
         ), time_ms
-    is_block_wise = rate and block_bytes and (moved or (megabytes == "0" and not entries))
+    # A rate of less than one block a second is truncated to none.
+    is_rate_stated = bool(row.get(f"{before}IOPS [last]"))
+    is_block_wise = (
+        is_rate_stated and block_bytes and (moved or (rate and megabytes == "0" and not entries))
+    )
     if not is_block_wise:
         stated = _stated(place, row, f"{before}Ent lat us", entries)
         if not entries and before:
@@ -176,13 +180,13 @@ def _work(
         ), time_ms
     requests = -(-moved // block_bytes)
     # Elapsed milliseconds are truncated; the rate is not, so it gives the exact time.
-    is_off = not time_ms - 1 <= 1000 * requests / rate <= time_ms + 2
+    is_off = rate and not time_ms - 1 <= 1000 * requests / rate <= time_ms + 2
     if is_off and "." not in megabytes:
         # The mebibytes of --csvfile are truncated, too: up to one of them is missing.
         most = (moved + MEBIBYTE - 1) // block_bytes
         requests = min(max(requests, round(rate * time_ms / 1000)), most)
         moved = max(moved, min(requests * block_bytes, moved + MEBIBYTE - 1))
-    exact_ms = 1000 * requests / rate
+    exact_ms = 1000 * requests / rate if rate else time_ms
     if not time_ms - 1 <= exact_ms <= time_ms + 2:
         place.refuse(
             f"{rate:g} a second for {time_ms:g} ms do not make {requests} of {block_bytes} bytes",
