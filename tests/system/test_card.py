@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from loadstone.card.making import READY_S
 from loadstone.card.questions.conditions import CREATORS
 from loadstone.card.table import QUESTIONS
 from loadstone.cli import exit_code
@@ -174,6 +175,26 @@ def test_a_store_that_keeps_what_it_refused_is_found_out(header: str, name: str,
         shown = answers(card(server.url))
     wrong = [row.name for row in QUESTIONS["checksums"] if shown[row.name] != "yes"]
     assert wrong == [name]
+
+
+def test_a_place_that_is_not_made_ready_soon_is_given_up(url: str) -> None:
+    """The store has an error for the mark of the second bucket, which is retried for a while."""
+    pauses: list[float] = []
+
+    def is_wanted(request: Message) -> bool:
+        return request.method == "PUT" and "-versions/.loadstone-mark" in request.path
+
+    def fail(exchange: Exchange) -> None:
+        pauses.append(0.25 * 2 ** len(pauses))
+        error = error_document("InternalError")
+        exchange.send_status("500 Internal Server Error", body=error)
+
+    shown = spoiled(url, is_wanted, fail)
+    undecided = [name for name, answer in shown.items() if answer == "undecided"]
+    assert undecided == [row.name for row in QUESTIONS["versions"]]
+    # Without the limit, the pauses before the last attempt come to 15.75 s.
+    assert sum(pauses[:-1]) < 2 * READY_S
+    assert buckets(url) == []
 
 
 def test_a_store_that_denies_one_question_is_asked_the_others(url: str) -> None:

@@ -32,6 +32,8 @@ AT_ONCE: Final = 6
 """Number of concurrent questions, because each takes long on a remote store."""
 QUESTIONS_S: Final = 20.0
 """Time limit of all questions together, for a store that answers few of them."""
+READY_S: Final = 3.0
+"""Time limit of the retries of what makes a place: the first retry after it is not waited for."""
 REMOVAL_S: Final = 10.0
 DETAIL_CHARACTERS: Final = 200
 FAILURES: Final = (
@@ -217,15 +219,21 @@ class _Asking:
     def make(self, place: CardPlace) -> _Ground:
         """Create a place; if that is denied, the questions that need it are answered "refused"."""
         self._places.append(place)
+        ends = time.monotonic() + READY_S
 
         def note(event: LoadEvent) -> None:
             if event["kind"] == "intent":
                 self._intended.add(place.name)
             elif event["kind"] == "unmade":
                 self._intended.difference_update(event["names"])
+            elif event["kind"] == "retry" and time.monotonic() > ends:
+                raise TargetError(f'bucket "{place.name}": {event["text"]}', kind="unreachable")
 
         try:
             place.prepare(note)
+        except TargetError:
+            self._unready.add(place.name)
+            raise
         except _loadgen.TargetError as error:
             self._unready.add(place.name)
             # A refused place holds nothing of this card; an allowed foreign one may hold a claim.

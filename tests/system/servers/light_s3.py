@@ -47,7 +47,8 @@ SERVERS = {
         python_of("seaweedfs").with_name("weed"),
         lambda port, folder: [
             "server", "-dir", folder, "-ip", HOST, "-ip.bind", HOST, "-master.telemetry=false",
-            "-master.volumeSizeLimitMB", "64", "-filer", "-s3",
+            # Of the eight volumes by default the filer takes seven, a bucket at least one.
+            "-master.volumeSizeLimitMB", "64", "-volume.max", "100", "-filer", "-s3",
             "-s3.port.iceberg=0",
             *(
                 f"-{option}={port + number}"
@@ -61,8 +62,8 @@ SERVERS = {
         ports=8,
     ),
     "moto": Server(
-        python_of("moto").with_name("moto_server"),
-        lambda port, folder: ["-H", HOST, "-p", str(port)],
+        python_of("moto"),
+        lambda port, folder: ["-m", "moto.server", "-H", HOST, "-p", str(port)],
         {},
     ),
 }  # fmt: skip
