@@ -4,19 +4,27 @@ import html
 import itertools
 import json
 import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from loadstone.card.making import READY_S
+from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.quick import campaign_from_flags
+from loadstone.card.making import NUMBERED, READY_S
 from loadstone.card.questions.conditions import CREATORS
 from loadstone.card.table import QUESTIONS
 from loadstone.cli import exit_code
+from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.surroundings import make_cards
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
+from tests.system import campaigns
 from tests.system.command import ERRORS_AS_JSON, CommandResult, loadstone, start, trials_of
 from tests.system.hostile_server import Exchange, Message, hostile, self_made_authority
 from tests.system.spoilers import error_document
@@ -453,11 +461,53 @@ def test_a_run_whose_target_cannot_be_asked_goes_on_without_a_card(
 
     bench = ("bench", "put", "-n", "20", "-t", "2", "--card", "-o", tmp_path / "run")
     with hostile(port_of(url), fail) as server:
-        loadstone(*bench, server.url, environment=KEYS)
+        finished = loadstone(*bench, server.url, environment=KEYS)
+    assert finished.code == exit_code.FAILED
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert list(manifest["cards_failed"]) == ["s3"]
     assert manifest["state"] == "failed"
     assert len(trials_of(tmp_path / "run")) == 2
+
+
+@pytest.mark.parametrize("are_asked", [True, False])
+def test_a_card_that_fails_is_an_error_where_it_was_asked_for(are_asked: bool) -> None:
+    flags: dict[str, Any] = {"duration": "5m", "card": are_asked or None}
+    plan = make_plan(campaign_from_flags("put", "http://127.0.0.1:1", environ=KEYS, **flags))
+    writer = Mock(manifest={})
+    problems = make_cards(plan, writer, lambda event: None, Interrupt())
+    assert len(problems) == are_asked
+    [amended] = writer.amend.call_args.args
+    assert list(amended["cards_failed"]) == ["s3"]
+
+
+def test_ctrl_c_ends_the_card_of_a_run_and_removes_what_it_made(url: str, tmp_path: Path) -> None:
+    asked: list[str] = []
+    is_stopped = threading.Event()
+
+    def hold(exchange: Exchange) -> bool:
+        is_question = (
+            exchange.request.method == "GET" and "/loadstone-card-" in exchange.request.path
+        )
+        if is_question:
+            asked.append(exchange.request.path)
+            is_stopped.wait(60)
+        return False
+
+    words = ("bench", "put", "-n", "20", "--card", "-o", tmp_path / "run")
+    with hostile(port_of(url), hold) as server:
+        process = start(*words, server.url, environment={**os.environ, **KEYS})
+        campaigns.wait_for(process, "card of s3: started")
+        while not asked:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        is_stopped.set()
+        campaigns.end(process)
+    assert process.returncode == 130
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert "cards" not in manifest
+    assert len(asked) < len(NUMBERED) / 2
+    assert buckets(url) == []
 
 
 def test_several_stores_stand_side_by_side(url: str, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_a_plan_reads_every_object_once_and_prepares_and_removes_nothing() -> No
     assert dataset["size"] == {"kind": "listed", "min": 1, "max": 99, "mean": 10.0}
     assert plan.estimate().bytes_written == 0
     assert plan.estimate().bytes_read == 5000
+    assert planned(CAMPAIGN.replace("- get", "- {op: get, duration: 1h}")).cards == ()
 
 
 def test_two_workloads_may_read_one_bucket() -> None:

@@ -33,8 +33,9 @@ blocks: 2
 """
 
 
-def plan_of(text: str) -> Plan:
-    return make_plan(parse_campaign(CAMPAIGN + text, drivers=DRIVERS, environ={}), DRIVERS)
+def plan_of(text: str, *overrides: str) -> Plan:
+    campaign = parse_campaign(CAMPAIGN + text, overrides, drivers=DRIVERS, environ={})
+    return make_plan(campaign, DRIVERS)
 
 
 def mistakes(text: str) -> list[Mistake]:
@@ -387,7 +388,29 @@ def test_a_dry_run_shows_every_command_and_what_this_host_lacks(
 
 def test_cards_are_of_the_targets_that_have_one() -> None:
     assert plan_of("").cards == ()
-    assert [target["name"] for target in plan_of("card: true").cards] == ["web"]
+    asked = plan_of("card: true")
+    assert [target["name"] for target in asked.cards] == ["web"]
+    assert asked.are_cards_asked
+
+
+@pytest.mark.parametrize(
+    ("text", "duration", "targets"),
+    [
+        ("", "49s", []),
+        ("", "50s", ["web"]),
+        ("card: false", "1h", []),
+        ("allow_foreign: [web]", "1h", []),
+        ("prepare: never", "1h", []),
+        ("hosts: {launch: local, count: 2}", "1h", []),
+    ],
+)
+def test_a_card_is_made_unasked_in_a_long_run_that_makes_its_buckets(
+    text: str, duration: str, targets: list[str]
+) -> None:
+    """Six trials have the duration: three targets, twice."""
+    plan = plan_of(text, f"phases.get.duration={duration}")
+    assert [target["name"] for target in plan.cards] == targets
+    assert not plan.are_cards_asked
 
 
 def test_a_card_without_a_target_that_has_one_is_refused() -> None:

@@ -22,15 +22,22 @@ def surroundings_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMista
 
 
 def targets_with_card(campaign: Campaign, drivers: Drivers) -> list[str]:
-    """Return the targets whose semantics card is measured before the load.
+    """Return the targets whose semantics card is made before the load.
 
-    Targets of arms are left out: their server runs only during a leg.
+    Targets of arms are left out: their server runs only during a leg. If the campaign does not ask
+    for cards, so are targets that only hosts may reach, or where the run need not make buckets.
     """
-    if not campaign.card:
+    if campaign.card is False:
         return []
     known = [name for name, target in campaign.targets.items() if target.driver in drivers]
     asked = [name for name in known if drivers[campaign.targets[name].driver].facts.protocol]
-    return [name for name in asked if name not in campaign.arms]
+    asked = [name for name in asked if name not in campaign.arms]
+    if campaign.card:
+        return asked
+    if campaign.hosts or campaign.prepare == "never":
+        return []
+    reused = [name for name, target in campaign.targets.items() if target.reuse]
+    return [name for name in asked if name not in (*campaign.allow_foreign, *reused)]
 
 
 def _card(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:

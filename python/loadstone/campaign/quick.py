@@ -136,7 +136,7 @@ class Flags(TypedDict, total=False):
     keep_data: bool
     audit: bool
     audit_history: bool
-    card: bool
+    card: bool | None
     allow_foreign: bool
     reuse: str | None
     existing: bool

@@ -79,15 +79,17 @@ def make_card(
     bucket: str | None = None,
     allow_foreign: bool = False,
     with_retention: bool = False,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> Card:
     """Ask a target all questions of a card, as `ask_target` does.
 
-    `with_retention` locks objects for a moment, in a bucket of the card's own.
+    `with_retention` locks objects for a moment, in a bucket of the card's own. Once `is_stopped`,
+    no further question is asked, and the card is of no use.
     """
     questions = [row for row in NUMBERED if with_retention or row[1].where != "locked"]
     asked = ask_target(
         target, questions, say_left=say_left, say_freed=say_freed, bucket=bucket,
-        allow_foreign=allow_foreign, limit_s=QUESTIONS_S,
+        allow_foreign=allow_foreign, limit_s=QUESTIONS_S, is_stopped=is_stopped,
     )  # fmt: skip
     return {**asked.facts, "rows": [_row(*answer) for answer in asked.answers]}
 
@@ -101,6 +103,7 @@ def ask_target(
     limit_s: float,
     bucket: str | None = None,
     allow_foreign: bool = False,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> TargetAnswers:
     """Ask a target the questions of its protocol; raise if it cannot be used at all.
 
@@ -127,7 +130,7 @@ def ask_target(
         target=target,
         allow_foreign=allow_foreign,
     )
-    asking = _Asking(objects, protocol, limit_s)
+    asking = _Asking(objects, protocol, limit_s, is_stopped)
     asking.free(target, say_freed)
     if bucket is not None:
         asking.refuse_what_stays(objects)
@@ -172,10 +175,13 @@ def ask_target(
 class _Asking:
     """The connections of a card, separate for each thread, and the places that it created."""
 
-    def __init__(self, first: CardPlace, protocol: str, limit_s: float) -> None:
+    def __init__(
+        self, first: CardPlace, protocol: str, limit_s: float, is_stopped: Callable[[], bool]
+    ) -> None:
         self._document = first.document("put")
         self._protocol = protocol
         self._limit_s = limit_s
+        self._is_stopped = is_stopped
         self._local = threading.local()
         self._targets: list[AskedTarget] = []
         self._places: list[CardPlace] = []
@@ -341,7 +347,7 @@ class _Asking:
             if where in IN_TURN:
                 ground = self._make_apart(where, places[where])
             for question in turn:
-                is_late = time.monotonic() > ends
+                is_late = time.monotonic() > ends or self._is_stopped()
                 answers[question.name] = self._ask(
                     question, _Ground(None, out_of_time) if is_late else ground
                 )

@@ -328,7 +328,7 @@ def make_cards(
     """Make the cards of a plan that its run lacks; return the errors.
 
     A target that does not respond is recorded with the reason: the trials continue without its
-    card.
+    card. It is an error if the campaign asks for cards.
     """
     if not plan.cards:
         return []
@@ -343,14 +343,21 @@ def make_cards(
         listen(CardStarted(target=name))
         left: list[str] = []
         try:
-            card = make_card(target, say_left=left.append, say_freed=lambda line: None)
+            card = make_card(
+                target,
+                say_left=left.append,
+                say_freed=lambda line: None,
+                is_stopped=lambda: interrupt.is_asked,
+            )
         except TargetError as error:
-            problems.append(error)
+            if plan.are_cards_asked:
+                problems.append(error)
             failed = writer.manifest.get("cards_failed") or {}
             writer.amend({"cards_failed": {**failed, name: error.message}})
             listen(CardFailed(target=name, reason=error.message))
         else:
-            writer.amend({"cards": {**cards, name: card}})
-            listen(CardMade(card=card))
+            if not interrupt.is_asked:
+                writer.amend({"cards": {**cards, name: card}})
+                listen(CardMade(card=card))
         problems += [LeftBehindError(f'target "{name}": the card left {line}') for line in left]
     return problems

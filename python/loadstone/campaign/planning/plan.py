@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from loadstone.campaign.check import campaign_mistakes
 from loadstone.campaign.check_surroundings import targets_with_card
@@ -30,6 +31,9 @@ from loadstone.documents.mix import writes_dataset
 from loadstone.documents.trial import DatasetDocument, TargetDocument, TrialDocument
 from loadstone.errors import CampaignError, Mistake
 
+CARD_FROM_NS: Final = 300 * 1_000_000_000
+"""Duration of a plan from which a card of up to 5 s is made unasked: it is 2 % of it at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -44,6 +48,7 @@ class Plan:
     ceilings: tuple[PlannedCeiling, ...] = ()
     hooks: tuple[Hook, ...] = ()
     cards: tuple[TargetDocument, ...] = ()
+    are_cards_asked: bool = False
     arms: Mapping[str, Arm] = field(default_factory=dict)
     probes: TargetProbes = field(default_factory=TargetProbes)
     later: "Later | None" = field(default=None, compare=False, repr=False)
@@ -117,12 +122,28 @@ def make_plan(
         },
         ceilings=plan_ceilings(campaign, planner.targets, planner.trials, run),
         hooks=(*campaign.hooks, *(hook for fault in campaign.faults for hook in fault.hooks)),
-        cards=tuple(planner.targets[name] for name in targets_with_card(campaign, table)),
+        cards=_cards(campaign, table, planner),
+        are_cards_asked=bool(campaign.card),
         arms=campaign.arms,
         probes=campaign.probes,
         later=later if later.left else None,
         stores=stores or {},
     )
+
+
+def _cards(
+    campaign: Campaign, drivers: Drivers, planner: "_Planner | QueryPlanner"
+) -> tuple[TargetDocument, ...]:
+    """Return the targets whose card is made: if the campaign does not say, in long runs that read
+    nothing of others.
+    """
+    targets = tuple(planner.targets[name] for name in targets_with_card(campaign, drivers))
+    if campaign.card is None and targets:
+        datasets = (planned.document.get("dataset") or {} for planned in planner.trials)
+        is_long = estimate(planner.trials, {}).time_ns_min >= CARD_FROM_NS
+        if not is_long or any("existing" in dataset for dataset in datasets):
+            return ()
+    return targets
 
 
 class Later:

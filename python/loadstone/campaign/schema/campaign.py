@@ -295,10 +295,10 @@ class Campaign(WorkloadKeys):
         description="Keep a ledger of acknowledged writes, and read the objects back before any "
         "is deleted: true, or {sample: N}; {history: true} also judges each call.",
     )
-    card: Flag = Field(
-        default=False,
+    card: Flag | None = Field(
+        default=None,
         description="Test before any load what each S3 or Swift target honours, in separate "
-        "buckets, and keep the answers with the run.",
+        "buckets, and keep the answers with the run; by default in runs of five minutes or more.",
     )
     allow_foreign: tuple[str, ...] = Field(
         default=(), description="Targets whose existing, unmarked buckets may be written to."

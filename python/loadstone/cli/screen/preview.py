@@ -370,6 +370,8 @@ def print_surroundings(plan: Plan, nodes: Mapping[str, Node], hosts: Hosts | Non
     """Print everything that runs beside or between the trials, if there is anything."""
     if any(node.probes for node in nodes.values()):
         _print_node_probes(nodes)
+    for target in plan.cards:
+        print(f"\ncard of {target['name']}: before all trials, in buckets of its own")
     if plan.ceilings:
         _print_ceilings(plan.ceilings)
     if plan.hooks:

@@ -220,9 +220,13 @@ def command(
         ),
     ] = False,
     card: Annotated[
-        bool,
-        typer.Option("--card", help="First test what the target supports, as loadstone card does."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--card/--no-card",
+            help="First test what the target supports, as loadstone card does; default: in runs of "
+            "five minutes or more.",
+        ),
+    ] = None,
     allow_foreign: AllowForeign = False,
     reuse: Annotated[
         str | None,
