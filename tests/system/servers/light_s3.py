@@ -47,7 +47,7 @@ SERVERS = {
         python_of("seaweedfs").with_name("weed"),
         lambda port, folder: [
             "server", "-dir", folder, "-ip", HOST, "-ip.bind", HOST, "-master.telemetry=false",
-            # Of the eight volumes by default the filer takes seven, a bucket at least one.
+            # The filer takes seven of the default eight volumes, and each bucket at least one.
             "-master.volumeSizeLimitMB", "64", "-volume.max", "100", "-filer", "-s3",
             "-s3.port.iceberg=0",
             *(
