@@ -5,10 +5,11 @@ field; what people read may hold no rate that is not one of the model's.
 """
 
 import csv
+import html
 import io
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -27,11 +28,14 @@ from loadstone.analysis.answers.headline import headline_of
 from loadstone.analysis.cells.agents import AgentCell
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.thresholds import judge, parse_threshold
+from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.cli import exit_code, fail_if
 from loadstone.published import find_layout
 from loadstone.report import REPORTS, Options
-from loadstone.report.formats.tabular import CLIENT_COLUMNS, COLUMNS
+from loadstone.report.formats.tabular import CLIENT_COLUMNS, COLUMNS, LATENCIES
 from loadstone.report.result_words import MARKS, ends_words, quantile_words, rate_words
+from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.results import results_table, rounds_table
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
 from loadstone.view.rendering import PageRenderer
@@ -82,6 +86,25 @@ def every(findings: Findings) -> list[Result]:
     ]
 
 
+COUNTS = {
+    "requests": "requests",
+    "good_requests": "good",
+    "failed_requests": "failed_if_stated",
+    "objects": "objects",
+    "bytes": "bytes",
+    "duration_s": "duration_s",
+}
+
+
+def times_of(shown: Any) -> list[Any]:
+    """Return percentiles, longest and mean, of a latency or of a document's."""
+    if shown is None:
+        return []
+    if isinstance(shown, Latency):
+        shown = {**shown.quantiles, "max": shown.max_ns, "mean": shown.mean_ns}
+    return [shown[name] for name in (*QUANTILES, "max", "mean")]
+
+
 def test_json_has_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> None:
     _, run, findings = made
     document = json.loads(rendered(run, findings, "json"))
@@ -98,6 +121,13 @@ def test_json_has_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> 
                 result.rate.low,
                 result.rate.high,
             )
+            for name, attribute in COUNTS.items():
+                assert row[name] == getattr(result, attribute), name
+            assert [rate["requests_per_s"] for rate in row["trial_rates"]] == [
+                rate.requests_per_s for rate in result.trial_rates
+            ]
+            for kind in LATENCIES:
+                assert times_of(row[f"{kind}_ns"]) == times_of(getattr(result, kind)), kind
     for row, action in zip(document["actions"], findings.actions, strict=True):
         assert row["completed_per_s"] == action.completed_per_s
         assert row["standing"] == action.cell.standing
@@ -109,8 +139,9 @@ def test_rows_have_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) ->
     content = REPORTS["parquet"].render(run, findings, Options())
     typed = pq.read_table(io.BytesIO(content)).to_pylist()
     for row, exact in zip(rows, typed, strict=True):
-        rate = exact["requests_per_s"]
-        assert float(row["requests_per_s"]) == pytest.approx(rate, rel=1e-9)
+        for name, value in exact.items():
+            is_number = isinstance(value, float | int)
+            assert not is_number or float(row[name]) == pytest.approx(value, rel=1e-9), name
     agents = [agent for iteration in findings.iterations for agent in iteration.agents]
     rows_of_agents = [exact for exact in typed if exact["agent"] is not None]
     for exact, agent in zip(rows_of_agents, agents, strict=True):
@@ -120,8 +151,16 @@ def test_rows_have_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) ->
     for row, exact, iteration in zip(rows, whole, findings.iterations, strict=True):
         assert exact["requests_per_s"] == iteration.requests_per_s
         assert (row["standing"], exact["standing"]) == (iteration.standing, iteration.standing)
-        low = iteration.rate.low if iteration.rate.is_spread else None
-        assert exact["requests_per_s_low"] == low
+        spread = iteration.rate.spread
+        low_high = exact["requests_per_s_low"], exact["requests_per_s_high"]
+        assert low_high == ((spread.low, spread.high) if spread else (None, None))
+        for name, attribute in COUNTS.items():
+            assert exact[name] == getattr(iteration, attribute), name
+        for kind in LATENCIES:
+            shown = [exact[f"{kind}_{name}_ns"] for name in (*QUANTILES, "max", "mean")]
+            assert [value for value in shown if value is not None] == [
+                value for value in times_of(getattr(iteration, kind)) if value is not None
+            ], kind
     for row, action_case in zip(
         loadstone.open_run(path).table().to_pylist(), findings.results, strict=True
     ):
@@ -145,6 +184,24 @@ def test_metrics_have_the_numbers_of_the_model(made: tuple[Path, Run, Findings])
     gauges = re.findall(r"^loadstone_requests_per_second\{.*\} (\S+)$", text, re.MULTILINE)
     rates = [f"{iteration.requests_per_s:.10g}" for iteration in findings.iterations]
     assert gauges == rates
+    for end in ("low", "high"):
+        gauges = re.findall(rf"^loadstone_requests_per_second_{end}\{{.*\}} (\S+)$", text, re.M)
+        spreads = [iteration.rate.spread for iteration in findings.iterations]
+        assert gauges == [f"{getattr(spread, end):.10g}" for spread in spreads if spread]
+    tails = re.findall(
+        r'^loadstone_request_seconds\{.*"service",quantile="0.99"\} (\S+)$', text, re.M
+    )
+    assert tails == [
+        f"{tail / 1e9:.10g}"
+        for iteration in findings.iterations
+        if iteration.service is not None and (tail := iteration.service.quantiles["p99"])
+    ]
+    counted = re.findall(r"^loadstone_requests_total\{.*\} (\d+)$", text, re.M)
+    assert [int(count) for count in counted] == [
+        count
+        for iteration in findings.iterations
+        for count in (iteration.good, *iteration.errors.values())
+    ]
     standings = re.findall(r'^loadstone_standing\{.*standing="(\w+)"\} 1$', text, re.MULTILINE)
     assert standings == [iteration.standing for iteration in findings.iterations]
 
@@ -223,6 +280,50 @@ def test_each_result_stands_in_the_whole_report_with_its_mark(
         assert not result.rate.is_spread or ends_words(result.rate) in markdown
 
 
+def cells_of(table: Table) -> list[dict[str, float | None]]:
+    """Return the numbers of a table's rows by their heads, in base units; bounds of times apart."""
+
+    def number(column: Column, cell: str) -> float | None:
+        known = re.fullmatch(r"[≥×]? ?([\d,.]+)", cell)
+        return float(known[1].replace(",", "")) * SCALES.get(column.unit, 1) if known else None
+
+    return [
+        {
+            column.head: number(column, cell)
+            for column, cell in zip(table.columns, row, strict=True)
+            if not (cell.startswith("≥") and column.unit in ("µs", "ms"))
+        }
+        for row in table.rows
+    ]
+
+
+def test_tables_have_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> None:
+    """A number as read, in the unit of its head, is the model's to three digits."""
+    _, _, findings = made
+    for make, results in TABLES.items():
+        table = make(findings)
+        shown = results(findings) if table is not None else ()
+        for row, result in zip(cells_of(table) if table else (), shown, strict=True):
+            times = result.headline
+            share = None if result.failed_if_stated is None else result.failed / result.requests
+            expected = {
+                "Requests": result.requests_per_s if result.good else None,
+                "Trials": result.rate.n,
+                "Data": result.bytes_per_s if result.bytes else None,
+                "Failed": share,
+                **({} if times is None else {**times.quantiles, "Max": times.max_ns}),
+            }
+            for head in expected.keys() & row.keys():
+                assert row[head] == pytest.approx(expected[head], rel=0.006, abs=5e-5), head
+
+
+TABLES: dict[Callable[[Findings], Table | None], Callable[[Findings], Sequence[Result]]] = {
+    results_table: lambda findings: (*findings.mixes, *findings.results),
+    rounds_table: lambda findings: findings.rounds,
+}
+SCALES = {"µs": 1e3, "ms": 1e6, "MiB/s": 2**20, "%": 0.01}
+
+
 def test_pages_draw_and_list_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> None:
     _, run, findings = made
     page = rendered(run, findings, "html")
@@ -250,8 +351,22 @@ def test_pages_draw_and_list_the_numbers_of_the_model(made: tuple[Path, Run, Fin
         assert row["rate"] == pytest.approx(result.requests_per_s, rel=1e-4)
         assert row["standing"] == result.standing
         assert (row["low"] is not None) == result.rate.is_interval
-    for result in findings.results:
-        assert not result.requests or f">{rate_words(result)}</td>" in page
+    table = page.partition('<table id="result-table"')[2].partition("</table>")[0]
+    heads = [plain_of(head) for head in re.findall(r"<th.*?>(.*?)</th>", table, re.DOTALL)]
+    rows = re.findall(r"<tr data-target.*?</tr>", table, re.DOTALL)
+    listed = [result for result in findings.results if result.requests]
+    for text, result in zip(rows, listed, strict=False):
+        texts = [plain_of(cell) for cell in re.findall(r"<td.*?>(.*?)</td>", text, re.DOTALL)]
+        row = dict(zip(heads, texts, strict=True))
+        assert row["Rate"] == rate_words(result)
+        assert row["Trials"] == str(result.rate.n)
+        for name in ("p50", "p99"):
+            assert row[name] == quantile_words(result.headline, name)
+        assert not result.rate.is_spread or ends_words(result.rate) in texts
+
+
+def plain_of(cell: str) -> str:
+    return html.unescape(re.sub("<.*?>", "", cell)).strip()
 
 
 def test_a_comparison_prints_the_rates_of_what_was_paired(
@@ -284,10 +399,14 @@ def test_history_and_thresholds_use_the_numbers_of_the_model(
     points += [1 / t.points[0].value for t in history.trends if t.metric == "seconds"]
     assert sorted(points) == pytest.approx(sorted(valid))
     outcomes = judge(parse_threshold("rate < 1/s"), findings)
-    for outcome, result in zip(outcomes, findings.results, strict=True):
+    judged = [result for result in findings.results if result.requests]
+    for outcome, result in zip(outcomes, judged, strict=True):
         assert (outcome.is_crossed is None) == result.is_void
         rate = units.format_rate(result.requests_per_s)
         assert result.is_void or rate in outcome.what
+    for outcome, result in zip(judge(parse_threshold("p99 > 1ns"), findings), judged, strict=True):
+        tail = result.headline.quantiles["p99"] if result.headline is not None else None
+        assert result.is_void or not tail or units.format_duration(tail) in outcome.what
 
 
 @pytest.mark.parametrize("write", [write_queries, write_streams])
