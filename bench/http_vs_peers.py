@@ -2,7 +2,7 @@
 
 The peers are wrk, oha and warp, each where it is on PATH. The null server has core 0, the client
 core 1. Rounds alternate, so that a slow drift of the machine hits all alike, and each figure is the
-median of its rounds; the ratio is taken within each round, and its spread stands beside it.
+median of its rounds; the ratio is taken within each round, and its spread is given, too.
 `--at-once` two clients share the core, so that what is fast and passes hits both alike too. CPU
 time is the kernel's account of the whole client process, not of its busiest thread.
 

@@ -120,7 +120,7 @@ def test_a_put_on_condition_costs_little_more_than_a_plain_one(tmp_path: Path) -
             for requests in (few, many):
                 folder = tmp_path / f"{operation}-{requests}"
                 folder.mkdir()
-                # Absent objects are new in each trial; a thousand are written over and over.
+                # Absent objects are new in each trial; a thousand are overwritten again and again.
                 objects = many if operation == "put_if_absent" else 1000
                 prefix = f"{operation}-{requests}-".replace("_", "-")
                 dataset = {**TRIAL["dataset"], "bucket_prefix": prefix, "objects": objects}

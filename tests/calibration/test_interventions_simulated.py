@@ -121,7 +121,7 @@ def test_hosts_that_add_up_were_the_limit(tmp_path: Path, campaign: str) -> None
     )
 
 
-def test_what_cannot_be_halved_is_refused() -> None:
+def test_settings_that_cannot_be_halved_are_refused() -> None:
     with pytest.raises(CampaignError, match="2 threads"):
         plan_of(1, "half_clients")
     with pytest.raises(CampaignError, match="2 hosts"):

@@ -50,7 +50,7 @@ class Client:
         self._make(f"theirs-{data.prefix}0", "object-0", "precious")
 
     def changed(self) -> list[str]:
-        """Name what of theirs is no more as they wrote it."""
+        """Return the names of foreign objects that have changed."""
         there = self.view.buckets()
         return [bucket for bucket in self.buckets if bucket not in there] + [
             f"{bucket}/{key}"
@@ -129,7 +129,7 @@ class Client:
             self._drop(bucket)
 
     def clears_all_of_the_dataset_away(self) -> None:
-        """So that loadstone gets on again."""
+        """Remove the obstacles, so that loadstone can continue."""
         for bucket in self.view.buckets() & set(self.data.bucket_names):
             self._drop(bucket)
 

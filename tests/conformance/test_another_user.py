@@ -1,4 +1,4 @@
-"""Another user works beside loadstone, at random: no byte changes that loadstone did not write.
+"""Another user works at random at the same time: loadstone changes no foreign byte.
 
 Each history is a seeded sequence of loadstone's own phases and of what another user does between
 them and during them: copies marks, makes links, second names and pipes, swaps directories,
@@ -36,10 +36,10 @@ SECTOR = 512
 
 
 class Neighbour:
-    """Somebody else in a directory, and all that they wrote there and beside it."""
+    """Another user of a directory, with the files that they wrote in and outside of it."""
 
     def __init__(self, folder: Path, data: Dataset, chance: random.Random) -> None:
-        """Begin with files of their own, outside of what loadstone knows."""
+        """Begin with private files, outside of the target."""
         self.shared = folder / "shared"
         self.home = folder / "home"
         self.data, self.chance = data, chance
@@ -48,17 +48,17 @@ class Neighbour:
         self.shared.chmod(0o1777)
         for number in range(4):
             (self.home / f"object-{number}").write_bytes(self._words())
-        # Whatever stands in their own home, and the files that they put into shared places.
+        # All files in their home, and the files that they put into shared places.
         self.put: dict[Path, bytes] = {}
         self.mounts = contextlib.ExitStack()
-        # While another file system is there, nearly all is refused.
+        # While another file system is mounted, nearly all phases are refused.
         self.mounts_at_all = os.geteuid() == 0 and chance.random() < 0.3
-        # The directory below what is mounted over it.
+        # The directory below the mount.
         self._below: list[int] = []
         self._covered: dict[Path, bytes] = {}
 
     def mounts_over(self) -> None:
-        """An empty file system, over all that is there; what they put there is out of sight."""
+        """Mount an empty file system over the directory, which hides all files."""
         if self._below:
             return
         self._below.append(os.open(self.shared, os.O_PATH | os.O_DIRECTORY))
@@ -67,7 +67,7 @@ class Neighbour:
         self._covered, self.put = self.put, {}
 
     def unmounts(self) -> None:
-        """All data on the device is then gone, including loadstone's."""
+        """Unmount it; this deletes all data on it, including loadstone's."""
         if not self._below:
             return
         self.mounts.close()
@@ -77,7 +77,7 @@ class Neighbour:
     close = unmounts
 
     def has_marks_of(self, run: str) -> bool:
-        """Tell whether a directory of that run's is there, in sight or below what is mounted."""
+        """Tell whether a directory of the run exists, visible or below a mount."""
         folders = [self.shared, *(Path(f"/proc/self/fd/{number}") for number in self._below)]
         marks = [
             folder / name / ".loadstone-mark"
@@ -107,15 +107,15 @@ class Neighbour:
             os.chown(path, SOMEBODY, SOMEBODY, follow_symlinks=False)
 
     def snapshot(self) -> dict[str, bytes]:
-        """Give each byte that is theirs."""
+        """Return all bytes of the other user."""
         contents = {str(path): path.read_bytes() for path in self.home.iterdir()}
-        # A file of theirs in a shared place may be moved by themselves only; loadstone may replace
-        # no content of it under any of its names.
+        # Only the users themselves may move their file in a shared place; loadstone must not
+        # replace its content under any of its names.
         contents |= {str(path): path.read_bytes() for path in self.put if path.exists()}
         return contents
 
     def makes_a_bucket(self) -> None:
-        """With a file in it that has an object's name."""
+        """Make a directory that contains a file with an object's name."""
         bucket = self._bucket()
         if not os.path.lexists(bucket):
             bucket.mkdir()
@@ -126,7 +126,7 @@ class Neighbour:
             self.put[path] = path.read_bytes()
 
     def forges_a_bucket(self) -> None:
-        """With the mark of the run, copied, and a link to something precious."""
+        """Make a directory with a copy of the run's mark, and a link to a private file."""
         bucket = self._bucket()
         if os.path.lexists(bucket) or os.geteuid() != 0:
             return
@@ -144,7 +144,7 @@ class Neighbour:
             bucket.symlink_to(self.home)
 
     def swaps_a_bucket(self) -> None:
-        """Moves it aside and puts a link to their home in its place, or their own back."""
+        """Replace a directory by a link to their home, or move it back."""
         bucket = self._bucket()
         if bucket.is_dir() and not bucket.is_symlink():
             aside = self.shared / f"aside-{uuid.UUID(int=self.chance.getrandbits(128)).hex}"
@@ -156,12 +156,12 @@ class Neighbour:
             bucket.symlink_to(self.home)
 
     def plants(self) -> None:
-        """A link, a second name or a pipe under an object's name."""
+        """Put a link, a hard link or a pipe under an object's name."""
         there = self._bucket() / self._name()
         if not there.parent.is_dir() or there.parent.is_symlink():
             return
         if os.path.lexists(there):
-            # The former content is loadstone's, or the user's, who then removes it.
+            # The previous content was loadstone's, or the user's, who removes it here.
             self.put.pop(there, None)
             if there.is_dir() and not there.is_symlink():
                 return
@@ -181,7 +181,7 @@ class Neighbour:
                 there.mkdir()
 
     def puts_a_key(self) -> None:
-        """A key beyond the dataset, in any run's bucket."""
+        """Put a key beyond the dataset into the bucket of any run."""
         bucket = self._bucket()
         path = bucket / f"object-{self.data.objects + self.chance.randint(0, 9)}"
         if bucket.is_dir() and not bucket.is_symlink() and not os.path.lexists(path):
@@ -190,7 +190,7 @@ class Neighbour:
             self.put[path] = path.read_bytes()
 
     def unpacks_an_archive(self) -> None:
-        """A bucket is unpacked in its place or under another name: links are kept, inodes
+        """Unpack an archived bucket in its place or under another name: links are kept, inodes
         differ.
         """
         bucket, target = self._bucket(), self._bucket()
@@ -212,13 +212,13 @@ class Neighbour:
         self.put |= copies
 
     def takes_links_away(self) -> None:
-        """So that loadstone gets on again."""
+        """Remove the obstacles, so that loadstone can continue."""
         for path in [*self.shared.iterdir(), *self.shared.glob("*/*")]:
             if path.is_symlink() or path.is_fifo():
                 path.unlink()
 
     def deeds(self) -> list[Callable[[], None]]:
-        """All that they do."""
+        """Return all actions of the other user."""
         mounting = [self.mounts_over, self.unmounts, self.unmounts] if self.mounts_at_all else []
         return [
             *mounting,
@@ -236,7 +236,7 @@ class Neighbour:
 
 @contextlib.contextmanager
 def meanwhile(deed: Callable[[], None]) -> Iterator[None]:
-    """Let somebody do something while a phase runs; what they meet is their affair."""
+    """Run actions of the other user during a phase, and ignore their errors."""
 
     def do() -> None:
         with contextlib.suppress(OSError):
@@ -251,7 +251,7 @@ def meanwhile(deed: Callable[[], None]) -> Iterator[None]:
 
 
 def phase(place: Place, data: Dataset, operation: str, **changes: object) -> str:
-    """Carry out a phase; it ends, is refused as targets are, or leaves what it should clean up."""
+    """Run a phase; it ends, is refused with an error of the target, or leaves data behind."""
     try:
         match operation:
             case "prepare":
@@ -269,7 +269,7 @@ def phase(place: Place, data: Dataset, operation: str, **changes: object) -> str
 
 
 def beside_files(folder: Path, seed: int) -> list[str]:
-    """One history of driver `file`."""
+    """Run one history of driver `file`."""
     chance = random.Random(seed)
     data = Dataset(
         objects=6,
@@ -296,14 +296,14 @@ def beside_files(folder: Path, seed: int) -> list[str]:
             before = neighbour.snapshot()
             operation = chance.choice(operations)
             if chance.random() < 0.3:
-                # The user's changes to their own files must not count as changes of loadstone's.
+                # The user's changes to their own files must not count as loadstone's changes.
                 with meanwhile(neighbour.swaps_a_bucket):
                     steps.append(f"{operation}: {phase(place, data, operation)}")
                 before = {path: words for path, words in before.items() if is_home(path)}
             else:
                 steps.append(f"{operation}: {phase(place, data, operation)}")
             if steps[-1] == "clean-up: done":
-                # An empty place has no marks: the user removes none of loadstone's.
+                # An empty place has no marks that the user could remove.
                 assert not neighbour.has_marks_of(data.run), (seed, steps)
             after = neighbour.snapshot()
             changed = {path for path in before if after.get(path) != before[path]}
@@ -320,7 +320,7 @@ DEVICE_BYTES = 8 * MIB
 
 
 def beside_devices(folder: Path, seed: int) -> list[str]:
-    """One history of driver `block`, on devices of which somebody gives the name to another."""
+    """Run one history of driver `block`, on devices whose names another user swaps."""
     chance = random.Random(seed)
     data = Dataset(
         objects=IMAGE_OBJECTS,
@@ -347,24 +347,24 @@ def beside_devices(folder: Path, seed: int) -> list[str]:
             if chance.random() < 0.4:
                 disk = chance.choice(disks)
                 disk.write_bytes(chance.randbytes(4096) * (DEVICE_BYTES // 4096))
-                # Overwritten data belongs to the user, even over a mark of loadstone's.
+                # Bytes that the user writes are theirs, even over a mark of loadstone.
                 marked = None if marked == disk else marked
             disk_now = name.resolve() if name.exists() else None
             before = {disk: disk.read_bytes() for disk in disks}
             operation = chance.choice(["prepare", "prepare", "write", "read", "delete", "clean-up"])
             if is_foreign:
-                # Leave for one device is leave for that one in the second round, too.
+                # allow_foreign for a device holds for the same device in the second round, too.
                 data = replace(data, prefix=f"round-{1 + len(steps) * 2 // STEPS}-")
             ended = phase(place, data, operation)
             steps.append(f"{operation}: {ended}")
             changed = {disk for disk in disks if disk.read_bytes() != before[disk]}
             if changed and is_foreign and taken is None:
                 taken = disk_now
-            # They allowed one: that which the name led to when the run first wrote there.
+            # Only the device to which the run first wrote is allowed.
             assert changed <= {taken}, (seed, steps)
             if operation in ("prepare", "write") and ended == "done":
-                # In place of a missing device loadstone has created a file, which is removed with
-                # the name.
+                # loadstone created a file in place of a missing device; it is removed with the
+                # name.
                 marked = disk_now if disk_now in disks else None
             if operation == "clean-up" and ended == "done" and marked is not None:
                 assert disk_now == marked, (seed, steps)
@@ -373,7 +373,7 @@ def beside_devices(folder: Path, seed: int) -> list[str]:
 
 
 def beside_blocks(folder: Path, seed: int) -> list[str]:
-    """One history of driver `block`, on an image file."""
+    """Run one history of driver `block`, on an image file."""
     chance = random.Random(seed)
     data = Dataset(
         objects=IMAGE_OBJECTS,
@@ -418,19 +418,19 @@ def beside_blocks(folder: Path, seed: int) -> list[str]:
 
 
 def has_signature(image: bytes) -> bool:
-    """Tell whether an image holds ext4, swap or a partition table, as their formats say."""
+    """Tell whether an image contains ext4, swap or a partition table."""
     is_ext = image[0x438:0x43A] == b"\x53\xef"
     is_swap = image[4086:4096] == b"SWAPSPACE2"
     return is_ext or is_swap or image[512:520] == b"EFI PART"
 
 
 def is_image(image: Path) -> bool:
-    """Tell whether a file stands there, and not another by a link."""
+    """Tell whether the path is a regular file and not a link."""
     return image.is_file() and not image.is_symlink() and image.stat().st_nlink == 1
 
 
 def tool(*command: object) -> bool:
-    """Run a program of the host's; one that is not there does nothing."""
+    """Run a program of the host, if it is installed."""
     if shutil.which(str(command[0])) is None:
         return False
     return subprocess.run([str(word) for word in command], capture_output=True).returncode == 0
@@ -470,7 +470,7 @@ def writes_into_an_end(image: Path, _: Path, chance: random.Random) -> bool:
 
 
 def lengthens(image: Path, _: Path, chance: random.Random) -> bool:
-    """Puts nothing of theirs there: what follows a whole mark and is all zeros, loadstone may take.
+    """Add no foreign bytes: loadstone may use zeros behind a complete mark.
 
     That is how a growth of its own looks that was killed halfway.
     """
@@ -492,7 +492,7 @@ def appends(image: Path, _: Path, chance: random.Random) -> bool:
 def in_its_place(
     make: Callable[[Path, Path, random.Random], object],
 ) -> Callable[[Path, Path, random.Random], bool]:
-    """Let the image go before something of theirs is made where it was."""
+    """Detach the image before the user creates another file in its place."""
 
     @functools.wraps(make)
     def deed(image: Path, theirs: Path, chance: random.Random) -> bool:
@@ -524,7 +524,7 @@ def puts_their_own_there(image: Path, _: Path, chance: random.Random) -> None:
 
 
 def copies_the_first_mib(image: Path, _: Path, chance: random.Random) -> bool:
-    """Their own image, with a copied half of a mark."""
+    """Make an image of their own, with a copy of half a mark."""
     if not is_image(image):
         return False
     head = image.read_bytes()[:MIB]
@@ -534,7 +534,7 @@ def copies_the_first_mib(image: Path, _: Path, chance: random.Random) -> bool:
 
 
 def copies_the_whole_image(image: Path, _: Path, __: random.Random) -> bool:
-    """Their backup, with our mark, put back under our name."""
+    """Restore their backup, which has our mark, under our name."""
     if not is_image(image):
         return False
     copy = image.with_name("copy")
@@ -582,19 +582,17 @@ def seeds_of(driver: str, seeds: range, *marks: pytest.MarkDecorator) -> Any:
         ),
     ],
 )
-def test_no_byte_changes_that_loadstone_did_not_write(
-    driver: str, seeds: range, tmp_path: Path
-) -> None:
+def test_foreign_bytes_never_change(driver: str, seeds: range, tmp_path: Path) -> None:
     ends: dict[str, int] = {}
     for seed in seeds:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        # The drivers' histories of one seed have one run.
+        # All drivers' histories of a seed use the same run.
         trials.forget_volumes()
         for end in HISTORIES[driver](folder, seed):
             ends[end] = ends.get(end, 0) + 1
         shutil.rmtree(folder)
     print(driver, seeds, dict(sorted(ends.items())))
-    # Histories in which loadstone never got on, or was never refused, would show nothing.
+    # Histories in which loadstone never succeeded, or was never refused, would prove nothing.
     assert ends.get("prepare: done", 0) > len(seeds) // 5
     assert ends.get("prepare: refused", 0) > len(seeds) // 4

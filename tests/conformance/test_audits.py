@@ -47,7 +47,7 @@ def run_campaign(store: Place, folder: Path, audit: Any, **workload: Any) -> tup
 
 
 @pytest.mark.parametrize("store", TARGETS_AUDITED, indirect=True)
-def test_what_another_program_damaged_is_found_by_its_kind(store: Place, tmp_path: Path) -> None:
+def test_damage_by_another_program_is_found_with_its_kind(store: Place, tmp_path: Path) -> None:
     dataset = {"objects": OBJECTS, "buckets": 2, "size": "5KiB", "object_prefix": "nested/key-"}
     phases = [{"name": name, "op": "put", "requests": OBJECTS} for name in ("new", "over")]
     code, audit = run_campaign(store, tmp_path, True, dataset=dataset, phases=phases)

@@ -220,7 +220,7 @@ def test_a_copy_of_an_image_is_neither_overwritten_nor_deleted(image: Path) -> N
         (left,) = trials.clean_up(place_at(copy), data).summary["places_left"]
         assert left["kind"] == "other_objects"
         assert copy.exists()
-    # Leave for a place is for the image that the run began with, and no other of its name.
+    # allow_foreign holds for the image that the run began with, and for no other of its name.
     refused(image, data, is_foreign=True)
     trials.forget_volumes()
     trials.prepare(place_at(image, is_foreign=True), data)
@@ -271,7 +271,7 @@ def test_a_repartitioned_device_with_a_file_system_is_left_alone(device: Path) -
     [("mkfs.ext4", "-q", "-F"), ("mkswap",), ("sgdisk", "-o"), ("pvcreate",)],
     ids=lambda command: command[0],
 )
-def test_leave_for_a_device_is_no_leave_for_what_is_on_it(
+def test_consent_for_a_device_does_not_cover_its_contents(
     device: Path, command: tuple[str, ...]
 ) -> None:
     tool(*command, device)
@@ -322,7 +322,7 @@ def test_a_mark_of_another_run_is_refused_by_its_name_until_it_is_named(image: P
     assert not image.exists()
 
 
-def test_what_another_run_keeps_on_a_device_stays_though_the_device_is_allowed(
+def test_kept_data_of_another_run_stays_on_an_allowed_device(
     device: Path,
 ) -> None:
     first, second = dataset(), dataset()

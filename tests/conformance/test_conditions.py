@@ -7,8 +7,8 @@ from tests.conformance.trials import Dataset
 
 
 @needs("view", "put_if_absent")
-def test_what_is_there_already_is_not_put_if_absent(place: Place, dataset: Dataset) -> None:
-    """Half of the objects are there: for those the race is lost, and nothing is written over."""
+def test_existing_objects_are_not_put_if_absent(place: Place, dataset: Dataset) -> None:
+    """Puts of the existing half of the objects lose the race, and overwrite nothing."""
     half = {"requests": dataset.objects // 2, "duration_ns": None}
     trials.run(trials.document(place, dataset, "put_if_absent", stop=half))
     trial = trials.document(place, dataset, "put_if_absent")
@@ -24,7 +24,7 @@ def test_what_is_there_already_is_not_put_if_absent(place: Place, dataset: Datas
 
 
 @needs("view", "compare_and_swap")
-def test_of_clients_that_write_one_object_some_lose(place: Place) -> None:
+def test_some_of_several_writers_of_one_object_lose(place: Place) -> None:
     """Each request wins or loses; what is there afterwards is what a winner wrote.
 
     It needs a store that tells a lost race from a failure, as `compare_and_swap` does.

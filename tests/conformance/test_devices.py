@@ -23,7 +23,7 @@ from tests.conformance.trials import Dataset, Result
 DATA_START = 1 << 20
 BLOCK_BYTES = 4096
 OBJECTS, OBJECT_BYTES = 4, 1 << 20
-# The engine that suits a device, and whether a reason stands beside it: the host may refuse one.
+# The engine that suits a device, and whether a reason is given: the host may refuse one.
 EITHER_ENGINE = [("io_uring", False), ("psync", True)]
 
 
@@ -151,7 +151,7 @@ def test_one_flipped_bit_is_found(device: Path) -> None:
 
 
 @pytest.mark.parametrize("object_bytes", [OBJECT_BYTES, OBJECT_BYTES - 1000])
-def test_what_is_deleted_is_given_back_and_no_more(device: Path, object_bytes: int) -> None:
+def test_deletes_free_exactly_their_own_space(device: Path, object_bytes: int) -> None:
     where = place_on(device)
     dataset = Dataset(objects=OBJECTS, buckets=1, size_bytes=object_bytes)
     all_blocks(where, dataset, "write", OBJECT_BYTES)

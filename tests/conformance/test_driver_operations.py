@@ -44,7 +44,7 @@ def test_the_table_has_a_target_for_every_driver() -> None:
     assert not without, f"add a line to TARGETS in tests/conformance/targets.py for {without}"
 
 
-def test_an_operation_does_what_it_says(place: Place, dataset: Dataset, operation: str) -> None:
+def test_each_operation_has_its_effect(place: Place, dataset: Dataset, operation: str) -> None:
     """Counts, bytes and outcomes are right, and the objects are as the operation leaves them."""
     if operation in IN_PARTS:
         size = 2 * place.smallest_part_bytes + 1000

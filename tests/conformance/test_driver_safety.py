@@ -19,7 +19,7 @@ from tests.system.hostile_server import Exchange, hostile
 
 @needs("view")
 def test_one_flipped_bit_is_found(place: Place, dataset: Dataset) -> None:
-    """The read of the altered object fails as a mismatch; the others stay good."""
+    """The read of the altered object fails as a mismatch; the other reads succeed."""
     trials.prepare(place, dataset)
     bucket, key = dataset.where(3)
     content = bytearray(place.view.read(bucket, key))
@@ -30,7 +30,7 @@ def test_one_flipped_bit_is_found(place: Place, dataset: Dataset) -> None:
 
 @needs("view")
 def test_a_shortened_object_is_found(place: Place, dataset: Dataset) -> None:
-    """An object that the target itself reports as shorter is not a good read."""
+    """A read of an object that the target itself reports as shorter fails."""
     trials.prepare(place, dataset)
     bucket, key = dataset.where(3)
     place.view.write(bucket, key, place.view.read(bucket, key)[:-96])
@@ -41,7 +41,7 @@ def test_a_shortened_object_is_found(place: Place, dataset: Dataset) -> None:
 
 @needs("view")
 def test_the_content_of_another_object_is_found(place: Place, dataset: Dataset) -> None:
-    """Sound bytes at the wrong address are not right."""
+    """Valid bytes of another object are a mismatch."""
     trials.prepare(place, dataset)
     place.view.write(*dataset.where(3), place.view.read(*dataset.where(4)))
     _expect_mismatch(trials.run(trials.document(place, dataset, "get")), dataset, "misdirected")
@@ -49,7 +49,7 @@ def test_the_content_of_another_object_is_found(place: Place, dataset: Dataset) 
 
 @needs("view")
 def test_the_content_of_an_earlier_version_is_found(place: Place, dataset: Dataset) -> None:
-    """After a rewrite of the dataset, what was there before counts as stale."""
+    """After the dataset is overwritten, the previous content counts as stale."""
     trials.prepare(place, dataset)
     old = place.view.read(*dataset.where(3))
     again = trials.document(place, dataset, "put", phase="prepare")
@@ -62,10 +62,8 @@ def test_the_content_of_an_earlier_version_is_found(place: Place, dataset: Datas
 
 
 @needs("view")
-def test_without_verification_nothing_is_claimed_as_verified(
-    place: Place, dataset: Dataset
-) -> None:
-    """A campaign that switches verification off gets no false assurance."""
+def test_unverified_reads_are_not_reported_as_verified(place: Place, dataset: Dataset) -> None:
+    """A campaign with verify: 0 counts no verified reads."""
     trials.prepare(place, dataset)
     result = trials.run(trials.document(place, dataset, "get", verify=0.0))
     assert result.outcomes() == {"ok": dataset.objects}
@@ -86,8 +84,8 @@ def test_a_missing_object_is_a_failure_with_a_kind(place: Place, dataset: Datase
 
 
 @needs("view")
-def test_a_bucket_of_somebody_else_is_refused(place: Place, dataset: Dataset) -> None:
-    """Nothing is written to a bucket that loadstone did not make, and the message says so."""
+def test_a_foreign_bucket_is_refused(place: Place, dataset: Dataset) -> None:
+    """Nothing is written to a bucket that loadstone did not create, and the error says so."""
     stranger = dataset.bucket_names[1]
     place.view.make_bucket(stranger)
     place.view.write(stranger, "theirs", b"precious")
@@ -99,8 +97,8 @@ def test_a_bucket_of_somebody_else_is_refused(place: Place, dataset: Dataset) ->
 
 
 @needs("view")
-def test_nothing_is_deleted_from_a_bucket_of_somebody_else(place: Place, dataset: Dataset) -> None:
-    """Not even objects whose names the dataset would have, and by no load of deletes."""
+def test_nothing_is_deleted_from_a_foreign_bucket(place: Place, dataset: Dataset) -> None:
+    """This includes objects with names of the dataset, and loads of deletes."""
     stranger, key = dataset.where(1)
     place.view.make_bucket(stranger)
     place.view.write(stranger, key, b"precious")
@@ -112,10 +110,8 @@ def test_nothing_is_deleted_from_a_bucket_of_somebody_else(place: Place, dataset
 
 
 @needs("view", "hidden_uploads")
-def test_clean_up_drops_our_uploads_that_were_never_completed(
-    place: Place, dataset: Dataset
-) -> None:
-    """Uploads left by a killed trial are aborted; a stranger's upload stays."""
+def test_clean_up_aborts_our_unfinished_uploads(place: Place, dataset: Dataset) -> None:
+    """Uploads left by a killed trial are aborted; a foreign upload stays."""
     assert isinstance(place.view, S3View)
     trials.prepare(place, dataset)
     bucket, key = dataset.where(3)
@@ -129,8 +125,8 @@ def test_clean_up_drops_our_uploads_that_were_never_completed(
 
 
 @needs("view", "hidden_uploads")
-def test_clean_up_drops_our_uploads_in_a_foreign_bucket(place: Place, dataset: Dataset) -> None:
-    """Uploads of the dataset's keys go there too, once the run has claimed them."""
+def test_clean_up_aborts_our_uploads_in_a_foreign_bucket(place: Place, dataset: Dataset) -> None:
+    """Once the run has claimed its keys, clean-up aborts all uploads of these keys."""
     assert isinstance(place.view, S3View)
     bucket, key = dataset.where(3)
     client = place.view.client
@@ -150,7 +146,7 @@ def test_clean_up_drops_our_uploads_in_a_foreign_bucket(place: Place, dataset: D
 def test_a_foreign_bucket_is_used_only_when_allowed_and_never_deleted(
     place: Place, dataset: Dataset
 ) -> None:
-    """With leave, objects are written there; clean-up takes ours away and leaves theirs."""
+    """With allow_foreign, objects are written there; clean-up removes ours and keeps theirs."""
     stranger = dataset.bucket_names[1]
     place.view.make_bucket(stranger)
     place.view.write(stranger, "theirs", b"precious")
@@ -163,10 +159,8 @@ def test_a_foreign_bucket_is_used_only_when_allowed_and_never_deleted(
 
 
 @needs("view", "writers")
-def test_what_others_put_after_the_claim_is_neither_written_over_nor_deleted(
-    place: Place, dataset: Dataset
-) -> None:
-    """Puts of a new object are conditional; what is ours may be put again, deleted and put anew."""
+def test_foreign_objects_put_after_the_claim_are_kept(place: Place, dataset: Dataset) -> None:
+    """Puts of new objects are conditional; our objects may be overwritten and deleted."""
     changes = [("put", 1), ("put", 2)]
     changes += [
         change
@@ -203,10 +197,10 @@ def test_what_others_put_after_the_claim_is_neither_written_over_nor_deleted(
 
 
 @needs("view", "writers", "copy")
-def test_what_is_derived_from_our_objects_is_not_written_over_what_others_put_there(
+def test_copies_and_segments_do_not_overwrite_foreign_objects(
     place: Place, dataset: Dataset
 ) -> None:
-    """Copies, and the segments of Swift, are objects beside the one that they belong to."""
+    """Copies and the segments of Swift are separate objects with derived names."""
     stranger, key = dataset.where(1)
     place.view.make_bucket(stranger)
     place.view.write(stranger, "theirs", b"precious")
@@ -228,8 +222,8 @@ def test_what_is_derived_from_our_objects_is_not_written_over_what_others_put_th
 
 
 @needs("view", "hidden_uploads")
-def test_an_upload_that_others_have_begun_is_not_dropped(place: Place, dataset: Dataset) -> None:
-    """A listing of objects does not show it: what is uploading under our keys refuses the claim."""
+def test_a_foreign_upload_is_not_aborted(place: Place, dataset: Dataset) -> None:
+    """A foreign upload under our keys refuses the claim, although listings of objects lack it."""
     assert isinstance(place.view, S3View)
     stranger, key = dataset.where(3)
     client = place.view.client
@@ -245,10 +239,8 @@ def test_an_upload_that_others_have_begun_is_not_dropped(place: Place, dataset: 
 
 
 @needs("view")
-def test_two_targets_of_one_run_that_lead_to_one_store_are_told_apart(
-    place: Place, dataset: Dataset
-) -> None:
-    """Under another address the same bucket looks like one of ours: its mark names the target."""
+def test_two_targets_of_one_store_do_not_share_buckets(place: Place, dataset: Dataset) -> None:
+    """One bucket under two addresses is recognised, because its mark names the target."""
     trials.prepare(place, dataset)
     target = trials.document(place, dataset, "put")["target"] | {"name": "second"}
     with pytest.raises(_loadgen.TargetError) as caught:
@@ -261,7 +253,7 @@ def test_two_targets_of_one_run_that_lead_to_one_store_are_told_apart(
 
 @needs("view")
 def test_clean_up_leaves_a_strangers_object_in_our_bucket(place: Place, dataset: Dataset) -> None:
-    """A bucket of ours with something in it that we did not write stays, with that in it."""
+    """Our bucket stays, with the foreign object in it."""
     trials.prepare(place, dataset)
     ours = dataset.bucket_names[0]
     place.view.write(ours, "theirs", b"precious")
@@ -271,10 +263,10 @@ def test_clean_up_leaves_a_strangers_object_in_our_bucket(place: Place, dataset:
 
 
 @needs("view", "http")
-def test_what_a_stranger_puts_between_the_last_listing_and_the_removal_stays(
+def test_an_object_put_between_the_last_listing_and_the_removal_stays(
     place: Place, dataset: Dataset
 ) -> None:
-    """The removal of a place never takes what is in it: the place stays, and is known as ours."""
+    """A place with a new object is not removed; it stays, and keeps our mark."""
     trials.prepare(place, dataset)
     ours = dataset.bucket_names[0]
     url = urllib.parse.urlsplit(place.settings.get("auth_url") or place.settings["endpoints"][0])
@@ -304,7 +296,7 @@ def test_what_a_stranger_puts_between_the_last_listing_and_the_removal_stays(
 def test_a_strangers_object_with_a_key_of_the_dataset_survives_allow_foreign(
     place: Place, dataset: Dataset, is_derived: bool
 ) -> None:
-    """Leave to use a foreign bucket is no leave to write over, or delete, what is in it."""
+    """allow_foreign does not permit loadstone to overwrite or delete foreign objects."""
     stranger, key = dataset.where(1)
     key += ".copy" if is_derived and has(place.driver, "copy") else ""
     place.view.make_bucket(stranger)
@@ -322,7 +314,7 @@ def test_a_strangers_object_with_a_key_of_the_dataset_survives_allow_foreign(
 def test_a_strangers_object_with_a_number_that_a_mix_may_put_survives_allow_foreign(
     place: Place, dataset: Dataset
 ) -> None:
-    """How far a mix puts is known to clean-up only: the key is refused whatever its number."""
+    """A mix has no upper bound of numbers, so any key of the prefix refuses the claim."""
     ticket_base = 1 << 34
     beyond = dataset.objects + ticket_base + 7
     stranger, key = dataset.where(beyond)
@@ -339,10 +331,10 @@ def test_a_strangers_object_with_a_number_that_a_mix_may_put_survives_allow_fore
 
 
 @needs("view", "claims")
-def test_clean_up_leaves_keys_of_the_datasets_form_that_it_cannot_have_written(
+def test_clean_up_leaves_similar_keys_that_the_run_cannot_have_written(
     place: Place, dataset: Dataset
 ) -> None:
-    """Beyond the dataset, in another bucket than its own, with another spelling: not ours."""
+    """Numbers beyond the dataset, other buckets and other spellings are foreign."""
     trials.prepare(place, dataset)
     beyond, bucket = dataset.objects, dataset.bucket_names[0]
     theirs = [f"object-{beyond}", "object-1", "object-00", f"object-{beyond}.copy"]
@@ -359,8 +351,8 @@ def test_clean_up_leaves_keys_of_the_datasets_form_that_it_cannot_have_written(
 
 
 @needs("view", "claims")
-def test_a_bucket_of_another_run_is_refused_and_not_swept(place: Place, dataset: Dataset) -> None:
-    """Kept data of a run stays until that run's own clean-up, or until the user names the run."""
+def test_a_bucket_of_another_run_is_refused_and_not_cleaned(place: Place, dataset: Dataset) -> None:
+    """Kept data of a run is used or removed only by that run's clean-up, or if it is named."""
     trials.prepare(place, dataset)
     before = {name: place.view.objects(name) for name in dataset.bucket_names}
     other = uuid.uuid4().hex
@@ -378,8 +370,8 @@ def test_a_bucket_of_another_run_is_refused_and_not_swept(place: Place, dataset:
 
 
 @needs("view", "claims")
-def test_places_are_told_of_before_they_are_made(place: Place, dataset: Dataset) -> None:
-    """All at once, in one call; when the journal fails, nothing has been made."""
+def test_places_are_journalled_before_they_are_created(place: Place, dataset: Dataset) -> None:
+    """The journal gets all of them in one call; if it fails, nothing has been created."""
     document = json.dumps(trials.document(place, dataset, "put", phase="prepare"))
     before = place.view.buckets()
     with pytest.raises(OSError, match="names: 2") as caught:
@@ -392,10 +384,10 @@ def test_places_are_told_of_before_they_are_made(place: Place, dataset: Dataset)
 
 
 @needs("view", "claims", "bare_places")
-def test_a_bucket_that_a_kill_left_bare_is_adopted_by_its_run_only(
+def test_an_unmarked_bucket_after_a_kill_is_adopted_by_its_run_only(
     place: Place, dataset: Dataset
 ) -> None:
-    """The journal names it, and it is empty: it is marked and used, or removed."""
+    """A journalled and empty bucket is marked and used, or removed."""
     for name in dataset.bucket_names:
         place.view.make_bucket(name)
     with pytest.raises(_loadgen.TargetError):
@@ -411,7 +403,7 @@ def test_a_bucket_that_a_kill_left_bare_is_adopted_by_its_run_only(
 
 
 @needs("view")
-def test_clean_up_twice_is_no_failure(place: Place, dataset: Dataset) -> None:
+def test_clean_up_twice_is_not_a_failure(place: Place, dataset: Dataset) -> None:
     """A missing bucket is the goal of a clean-up, not a failure."""
     trials.prepare(place, dataset)
     trials.clean_up(place, dataset)
@@ -420,8 +412,8 @@ def test_clean_up_twice_is_no_failure(place: Place, dataset: Dataset) -> None:
     assert again.summary["failed"] == 0
 
 
-def test_a_stopped_trial_ends_soon_and_keeps_what_it_has(place: Place, dataset: Dataset) -> None:
-    """A trial of ten minutes that is stopped after a moment says so, and its rows are whole."""
+def test_a_stopped_trial_ends_soon_and_keeps_its_rows(place: Place, dataset: Dataset) -> None:
+    """A trial of ten minutes that is stopped early is marked, and its rows are complete."""
     trials.prepare(place, dataset)
     stop = {"requests": None, "duration_ns": 600 * SECOND_NS}
     document = trials.document(place, dataset, place.read, stop=stop)
@@ -440,7 +432,7 @@ def test_an_operation_that_the_driver_lacks_is_refused(place: Place, dataset: Da
 
 
 def test_connections_can_be_opened_for_each_request(place: Place, dataset: Dataset) -> None:
-    """If the driver has connections, the record shows that none was used twice."""
+    """The record shows that no connection was used twice, if the driver has connections."""
     trials.prepare(place, dataset)
     trial = trials.run(trials.document(place, dataset, place.read))
     fresh = trials.run(trials.document(place, dataset, place.read, connections="per_request"))
@@ -453,10 +445,10 @@ def test_connections_can_be_opened_for_each_request(place: Place, dataset: Datas
 
 
 @needs("view", "secrets")
-def test_no_secret_is_told(
+def test_no_secret_is_printed(
     place: Place, dataset: Dataset, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
 ) -> None:
-    """Neither the right secret nor a wrong one shows in a summary, an error or any output."""
+    """Summaries, errors and outputs contain neither the right secret nor a wrong one."""
     texts = [json.dumps(trials.prepare(place, dataset).summary)]
     texts.append(json.dumps(trials.clean_up(place, dataset).summary))
     for name in place.environment:
@@ -472,10 +464,10 @@ def test_no_secret_is_told(
 
 
 @needs("secrets")
-def test_a_wrong_secret_is_a_clear_refusal(
+def test_a_wrong_secret_is_refused_clearly(
     place: Place, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No load starts with credentials that the target does not take."""
+    """No load starts with credentials that the target refuses."""
     for name in place.environment:
         monkeypatch.setenv(name, "a-wrong-secret")
     with pytest.raises(_loadgen.TargetError) as caught:
@@ -484,7 +476,7 @@ def test_a_wrong_secret_is_a_clear_refusal(
 
 
 @needs("secrets")
-def test_a_secret_that_is_not_set_is_named(
+def test_a_missing_secret_is_named(
     place: Place, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message names the environment variable, so that the user knows what to set."""
@@ -497,8 +489,8 @@ def test_a_secret_that_is_not_set_is_named(
 
 
 @needs("view")
-def test_the_objects_of_another_run_are_not_taken_for_ours(place: Place, dataset: Dataset) -> None:
-    """Sound objects with the right names that an earlier run left behind are told apart."""
+def test_objects_of_another_run_are_recognised(place: Place, dataset: Dataset) -> None:
+    """Valid objects of an earlier run with the same names are a mismatch."""
     trials.prepare(place, dataset)
     result = trials.run(trials.document(place, dataset, "get", run=32 * "0"))
     assert result.outcomes() == {"foreign": dataset.objects}

@@ -33,9 +33,7 @@ def encrypted(
 
 
 @pytest.mark.parametrize("cipher", CIPHERS)
-def test_what_is_put_is_read_back_and_keeps_its_size(
-    place: Place, dataset: Dataset, cipher: str
-) -> None:
+def test_objects_are_read_back_with_their_size(place: Place, dataset: Dataset, cipher: str) -> None:
     """All sizes around the edges of segments come back verified, and are stored as declared."""
     sizes = [0, 1, 16, 17, 75, 76, 77, 143, 144, 145, 4096, 65535, 65536, 65537, 200_000]
     law = {"kind": "weighted", "choices": [[size, 1.0] for size in sizes]}
@@ -113,7 +111,7 @@ def test_a_longer_object_is_overlong_and_a_shorter_one_truncated(
 # Form and reader's number, wrapped key, IV or nonce, ciphertext; from the end a tag or MAC.
 @pytest.mark.parametrize("at", [0, 5, 20, 82, 200, -1])
 @pytest.mark.parametrize("cipher", CIPHERS)
-def test_what_does_not_unwrap_or_authenticate_is_corrupt(
+def test_objects_that_do_not_unwrap_or_authenticate_are_corrupt(
     place: Place, dataset: Dataset, cipher: str, at: int
 ) -> None:
     """One flipped bit of envelope, ciphertext or MAC is an outcome, even of reads unverified."""

@@ -71,7 +71,7 @@ PLANTS: list[Callable[[Path, Path], None]] = [link, hard_link, pipe]
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.parametrize("layout", ["in_place", "rename"])
 @pytest.mark.parametrize("operation", ["put", "write", "append", "copy", "post", "get", "delete"])
-def test_what_is_planted_under_an_objects_name_leads_to_no_other_file(
+def test_links_planted_under_an_object_name_are_not_followed(
     folder: Path, plant: Callable[[Path, Path], None], layout: str, operation: str
 ) -> None:
     """The bucket is sound; a link, a second name or a pipe stands where the object should."""
@@ -119,7 +119,7 @@ def test_a_bucket_that_others_may_write_to_is_refused(folder: Path, wide: str) -
     assert data.bucket_names[0] in refused(place_at(folder), data)
 
 
-def test_a_mark_is_no_link_and_has_one_name(folder: Path) -> None:
+def test_a_mark_is_a_regular_file_with_one_name(folder: Path) -> None:
     for spoil in (link, hard_link):
         data = Dataset()
         for bucket in forged(folder, data):
@@ -205,7 +205,7 @@ def test_only_a_directory_that_the_journal_holds_and_that_is_empty_is_adopted(fo
     assert not bucket.exists()
 
 
-def test_what_is_on_a_file_system_that_is_away_is_left_and_not_gone(folder: Path) -> None:
+def test_data_on_an_unmounted_file_system_is_left_and_not_gone(folder: Path) -> None:
     for is_foreign in (False, True):
         data, place = Dataset(), place_at(folder, is_foreign=is_foreign)
         (folder / data.bucket_names[0]).mkdir(mode=0o700) if is_foreign else None
@@ -233,7 +233,7 @@ def test_no_directory_is_made_among_the_kernels(path: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["put", "create_bucket"])
-def test_directories_are_told_of_before_they_are_made(folder: Path, operation: str) -> None:
+def test_directories_are_journalled_before_they_are_created(folder: Path, operation: str) -> None:
     """All at once; when the journal fails nothing is made, and what is there is not reported."""
     data = Dataset(buckets=4)
     text = json.dumps(trials.document(place_at(folder), data, operation))
@@ -246,7 +246,7 @@ def test_directories_are_told_of_before_they_are_made(folder: Path, operation: s
     assert trials.intents_of(text) == []
 
 
-def test_what_a_kill_left_bare_goes_with_the_clean_up_of_its_run_only(folder: Path) -> None:
+def test_unmarked_places_after_a_kill_are_removed_by_their_own_run_only(folder: Path) -> None:
     """Directories that the journal holds, and what bears the run's name in the root."""
     data, place = Dataset(), place_at(folder)
     for name in data.bucket_names:

@@ -55,7 +55,7 @@ def clean_up(place: Place, dataset: Dataset) -> None:
 
 @needs("view", "put_retention")
 @pytest.mark.parametrize("lock", ["put_retention", "put_legal_hold", None])
-def test_what_is_locked_is_not_deleted_until_the_clean_up(
+def test_locked_objects_are_not_deleted_until_the_clean_up(
     place: Place, dataset: Dataset, client: Any, lock: str | None
 ) -> None:
     """A delete locks what is not locked; that of a lock's own is refused all the same."""

@@ -54,5 +54,5 @@ def test_the_share_of_the_data_that_is_in_memory_is_seen(driver: str, tmp_path: 
     assert share(read, direct=True) is None, "it is passed by"
 
 
-def test_what_a_server_reads_is_not_seen() -> None:
+def test_files_that_a_server_reads_are_not_inspected() -> None:
     assert cached_share(Record(trial={}, summary={})) is None

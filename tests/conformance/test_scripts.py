@@ -92,7 +92,7 @@ def rows() -> Iterable[Action]:
 
 
 @needs("view")
-def test_what_others_change_is_found(place: Place, dataset: Dataset, tmp_path: Path) -> None:
+def test_changes_by_others_are_found(place: Place, dataset: Dataset, tmp_path: Path) -> None:
     assert place.view is not None
     dataset = Dataset(buckets=1, prefix=dataset.prefix, run=dataset.run)
     script = compiled(rows(), tmp_path)

@@ -77,7 +77,7 @@ def test_ranges_are_cut_to_the_object(client: Any, bucket: str) -> None:
     assert outside == (416, "InvalidRange")
 
 
-def test_what_is_not_there_is_not_found(client: Any, bucket: str) -> None:
+def test_a_missing_object_is_not_found(client: Any, bucket: str) -> None:
     assert status_of(client.get_object, Bucket=bucket, Key="no") == (404, "NoSuchKey")
     assert status_of(client.get_object, Bucket="missing", Key="no") == (404, "NoSuchBucket")
     assert status_of(client.head_object, Bucket=bucket, Key="no")[0] == 404

@@ -60,7 +60,7 @@ def least(shape: Shape | None) -> Any:
     return values.get(shape.type_name, 1) if shape is not None else {}
 
 
-def test_what_the_store_lacks_is_refused_and_changes_nothing(client: Any, bucket: str) -> None:
+def test_unsupported_requests_are_refused_and_change_nothing(client: Any, bucket: str) -> None:
     """So also what S3 has got since: it must not pass for the PUT or DELETE that it resembles."""
     client.put_object(Bucket=bucket, Key="o", Body=DATA)
     place = {"Bucket": bucket, "Key": "o", "RenameSource": f"{bucket}/o"}
@@ -120,7 +120,7 @@ def test_a_bucket_s_name_is_one_of_a_host_and_errors_have_words(client: Any, nam
     assert caught.value.response["Error"]["Message"]
 
 
-def test_what_is_not_modified_has_no_type(client: Any, bucket: str) -> None:
+def test_an_unmodified_answer_has_no_type(client: Any, bucket: str) -> None:
     etag = client.put_object(Bucket=bucket, Key="o", Body=DATA)["ETag"]
     with pytest.raises(ClientError) as caught:
         client.get_object(Bucket=bucket, Key="o", IfNoneMatch=etag)

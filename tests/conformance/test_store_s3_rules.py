@@ -90,9 +90,7 @@ KEY_OF_CLIENT = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "k" * 32}
     ],
     ids=lambda asked: next(iter(asked)),
 )
-def test_what_the_store_does_not_do_is_refused(
-    client: Any, bucket: str, asked: dict[str, str]
-) -> None:
+def test_unsupported_features_are_refused(client: Any, bucket: str, asked: dict[str, str]) -> None:
     refused = status_of(client.put_object, Bucket=bucket, Key="o", Body=DATA, **asked)
     assert refused == (501, "NotImplemented")
     assert keys(client, bucket) == []
@@ -101,7 +99,7 @@ def test_what_the_store_does_not_do_is_refused(
         assert status_of(client.get_object, Bucket=bucket, Key="o", **asked) == refused
 
 
-def test_conditions_on_what_is_not_there(client: Any, bucket: str) -> None:
+def test_conditions_on_missing_objects(client: Any, bucket: str) -> None:
     missing = status_of(client.put_object, Bucket=bucket, Key="no", Body=DATA, IfMatch="*")
     assert missing == (404, "NoSuchKey")
     etag = client.put_object(Bucket=bucket, Key="o", Body=DATA)["ETag"]

@@ -296,7 +296,7 @@ def test_bulk_deletes_report_what_they_did(raw: Raw, container: str) -> None:
         ("COPY", "/o", {"Destination": "c/o"}),
     ],
 )
-def test_what_the_store_does_not_do_is_refused(
+def test_unsupported_features_are_refused(
     raw: Raw, container: str, method: str, path: str, headers: dict[str, str]
 ) -> None:
     raw("PUT", f"/{container}/o", data=DATA)

@@ -58,7 +58,7 @@ def test_an_object_in_parts_has_a_checksum_of_the_type_that_is_asked_for(
     if read.outcomes() == {"unsupported": 1}:
         pytest.skip("this store keeps no checksum of an object in parts")
     assert read.outcomes() == {"ok": 1}, read.summary["error_examples"]
-    # A checksum of the parts' checksums is there, and says nothing of the bytes.
+    # A checksum of the parts' checksums does not cover the bytes.
     method = checksum if kind == "full_object" else "length alone"
     assert dict(read.summary["features"])["verified_by"] == f"{method}: 1"
     trials.clean_up(place, dataset)

@@ -1,7 +1,8 @@
-"""Refuses vague names, and comments and docstrings that begin with "What …": `make lint` runs it.
+"""Refuses vague names, texts that begin with "What …", and worn phrases: `make lint` runs it.
 
 A variable is called what it holds: `cell`, `trial`, `error`, `measured`; so are parameters, fields,
 functions and classes. A comment or docstring is a sentence, or names its subject by a noun.
+Names of tests begin with their subject.
 """
 
 import ast
@@ -18,6 +19,22 @@ EMPTY_NAMES = frozenset({"one", "own", "found", "told", "said", "kept", "seen"})
 RIDDLE = re.compile(r'(?:(?:^|\n) *"""|(?:^|\n) *(?!#| )[^\n]*\n *# )((?:What|Whose|Of) )')
 """The beginning of a docstring, or of a comment that does not go on from the line above."""
 ASKS = re.compile(r"[^.?]*\?")
+
+INSTEAD = {
+    r"made anew": "made again, regenerated",
+    r"(?:stood|stands?) still": "stalled, constant",
+    r"what of": "the part of … that",
+    r"held against": "compared with",
+    r"in the place of": "instead of",
+    r"(?:written|writes?|write) over": "overwritten",
+    r"in vain": "without success",
+    r"stands? beside": "is beside, has",
+    r"says? (?:nothing )?of": "does not show, covers",
+    r"(?:is|are|was|were) told": "is reported, is printed",
+}
+"""Phrases that readers stumble over, as patterns, each with words that take their place."""
+WORN = re.compile(rf"\b(?:{'|'.join(INSTEAD)})\b")
+SUBJECTLESS = re.compile(r"test_(?:what|whatever|who|whose|of)_")
 
 
 def is_empty(name: str) -> bool:
@@ -68,21 +85,31 @@ def riddles(text: str) -> list[int]:
     return [text.count("\n", 0, at) + 1 for at in starts if not ASKS.match(text, at)]
 
 
+def worn_phrases(text: str) -> list[int]:
+    """Return the lines of a text that contain a phrase of `INSTEAD`."""
+    return [number for number, line in enumerate(text.splitlines(), 1) if WORN.search(line)]
+
+
 def main() -> int:
-    """Print the names that tell nothing, and the texts that begin like a riddle."""
+    """Print the names that tell nothing, the texts that begin like a riddle, and worn phrases."""
     paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
-    refused = [place for path in paths for place in empty_names(path)]
-    for place in refused:
-        print(f"{place}: say what it holds", file=sys.stderr)
-    vague = False
+    refused = [f"{place}: say what it holds" for path in paths for place in empty_names(path)]
     for path in paths:
-        text = path.read_text(encoding="utf-8")
+        text, place = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
         # Generated modules have the words of the crates.
         for line in [] if "Made from docs/" in text[:400] else riddles(text):
-            vague = True
-            place = path.relative_to(ROOT).as_posix()
-            print(f"{place}:{line}: begin with the subject, not with what or of", file=sys.stderr)
-    return 1 if refused or vague else 0
+            refused.append(f"{place}:{line}: begin with the subject, not with what or of")
+        if place.startswith("tests/"):
+            named = (pair for pair in bound(ast.parse(text)) if SUBJECTLESS.match(pair[1]))
+            refused += [f"{place}:{line} {name}: begin with the subject" for line, name in named]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    for path in {*paths, *pages} - {Path(__file__), ROOT / "tests/docs/test_tidy.py"}:
+        place = path.relative_to(ROOT).as_posix()
+        lines = worn_phrases(path.read_text(encoding="utf-8"))
+        refused += [f"{place}:{line}: reword it (INSTEAD in tests/docs/names.py)" for line in lines]
+    for place in sorted(refused):
+        print(place, file=sys.stderr)
+    return 1 if refused else 0
 
 
 if __name__ == "__main__":

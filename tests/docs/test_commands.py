@@ -1,7 +1,7 @@
 """Every loadstone command in the documents is read, planned as written, and run small.
 
 A page is a session: commands run in its order and in one directory, loads against the embedded
-store or a directory in the place of the hosts and mounts that the page names, with a few requests.
+store or a directory instead of the hosts and mounts on the page, with a few requests.
 What a page reports on and has not run, stands there as a run of the null target. Commands of other
 programs are not run.
 """
@@ -217,7 +217,7 @@ def check_words(words: Sequence[str]) -> None:
 
 
 def run(words: Sequence[str]) -> None:
-    """Run a command; what a threshold or a check says of a small load is no mistake of the page."""
+    """Run a command; the verdict of a threshold or a check on a small load is ignored."""
     code = cli.main(list(words))
     # So few requests may be void, or worse than before, where a command says that in its exit code.
     allowed = {0, exit_code.VOID, *([exit_code.WORSE] if "--check" in words else [])}

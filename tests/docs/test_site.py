@@ -26,7 +26,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_site_fetches_nothing(site: Path) -> None:
-    """It opens offline: whatever a page loads stands beside it."""
+    """The site works offline: everything that a page loads is part of it."""
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 40
     loaded = re.compile(

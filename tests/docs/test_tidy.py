@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 import loadstone
-from tests.docs.names import bound, is_empty, riddles
+from tests.docs.names import INSTEAD, bound, is_empty, riddles, worn_phrases
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "loadstone"
 
-# One subject a file is for a reader to judge; this only stops a file from growing unseen.
+# Reviewers judge whether a file has one subject; this only stops files from growing unnoticed.
 FILE_LINES_MAX = 600
 TEST_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 
-# If it has no better name, it belongs with its one caller.
+# A module without a better name belongs into its only caller.
 NAMES_BANNED = {
     "base",
     "common",
@@ -49,7 +49,7 @@ def tracked(*suffixes: str) -> list[Path]:
 
 
 def relative(path: Path) -> str:
-    """Name a file as a reader of the tree does."""
+    """Return a path relative to the repository."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -79,8 +79,8 @@ def test_functions_fit_on_a_screen() -> None:
     assert not long, f"loops go down into functions of their own: {long}"
 
 
-def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
-    """A module is called after what it defines."""
+def test_no_module_has_a_vague_name() -> None:
+    """A module has the name of its subject."""
     drawers = [
         relative(path)
         for path in tracked(".py", ".rs")
@@ -90,7 +90,7 @@ def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
 
 
 def test_only_the_command_line_prints_or_exits() -> None:
-    """Everything else gives back values or raises."""
+    """All other code returns values or raises."""
     prints = []
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.is_relative_to(PACKAGE / "cli") or path.name == "__main__.py":
@@ -119,10 +119,8 @@ def test_only_the_command_line_prints_or_exits() -> None:
         ("class Entry(TypedDict):\n    said: str", []),
     ],
 )
-def test_a_name_that_tells_nothing_is_found_wherever_it_is_bound(
-    text: str, names: list[str]
-) -> None:
-    """These are the names that `make lint` refuses."""
+def test_a_vague_name_is_found_wherever_it_is_bound(text: str, names: list[str]) -> None:
+    """`make lint` refuses these names."""
     assert [name for _, name in bound(ast.parse(text)) if is_empty(name)] == names
 
 
@@ -137,9 +135,15 @@ def test_a_name_that_tells_nothing_is_found_wherever_it_is_bound(
         ("x = 1  # Of it\n", []),
     ],
 )
-def test_prose_that_begins_like_a_riddle_is_found(text: str, lines: list[int]) -> None:
-    """A relative clause in place of a noun; a question is none, and a line may continue another."""
+def test_prose_that_begins_with_what_or_of_is_found(text: str, lines: list[int]) -> None:
+    """Questions, and lines that continue a sentence, are accepted."""
     assert riddles(text) == lines
+
+
+def test_a_worn_phrase_is_found_in_any_text() -> None:
+    """Each pattern of the list is found, also at the end of a line."""
+    text = "A client that stood still\nis compared with what of it\nis stable.\n"
+    assert (worn_phrases(text), "what of" in INSTEAD) == ([1, 2], True)
 
 
 def test_the_architecture_names_every_package_and_stays_short() -> None:
@@ -168,8 +172,8 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert not dead
 
 
-def test_the_changelog_speaks_of_this_version() -> None:
-    """The version is the same everywhere, and users can read what is in it."""
+def test_the_changelog_has_this_version() -> None:
+    """The version is the same everywhere, and the changelog has its changes."""
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())
     version = cargo["workspace"]["package"]["version"]
     assert loadstone.__version__ == importlib.metadata.version("loadstone") == version
@@ -182,7 +186,7 @@ def test_the_changelog_speaks_of_this_version() -> None:
 
 
 def test_every_name_that_a_campaign_may_use_is_in_the_reference() -> None:
-    """Drivers, operations, probes and reports each stand in the reference as `name`."""
+    """The reference contains each driver, operation, probe and report as `name`."""
     reference = "\n".join(
         path.read_text() for path in sorted((ROOT / "docs" / "reference").glob("*.md"))
     )
@@ -196,7 +200,7 @@ def test_every_name_that_a_campaign_may_use_is_in_the_reference() -> None:
 
 
 def test_every_setting_of_a_driver_is_in_the_reference() -> None:
-    """The keys of a target are promised by name."""
+    """The keys of a target are part of the interface."""
     from loadstone import _loadgen
 
     reference = "\n".join(
@@ -211,8 +215,8 @@ def test_every_setting_of_a_driver_is_in_the_reference() -> None:
     assert not missing, f"describe these in docs/reference: {missing}"
 
 
-def test_every_command_and_target_of_the_makefile_is_told() -> None:
-    """`make` alone prints each target that a user may want, with what it does."""
+def test_every_command_and_target_of_the_makefile_is_documented() -> None:
+    """`make` without a target lists each target for users, with a description."""
     makefile = (ROOT / "Makefile").read_text()
     phony = set(re.findall(r"^\.PHONY: (\S+)", makefile, re.M))
     documented = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.M))
@@ -221,7 +225,7 @@ def test_every_command_and_target_of_the_makefile_is_told() -> None:
 
 
 def names_of_tables() -> dict[str, list[str]]:
-    """Collect the names in all tables, from the tables themselves."""
+    """Collect the names of all tables."""
     from loadstone import _loadgen
     from loadstone.probes import PROBES
     from loadstone.report import REPORTS
@@ -238,14 +242,14 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def functions_of_python(tree: ast.Module) -> Iterator[Function]:
-    """Find every function, methods and inner ones too."""
+    """Find every function, including methods and inner functions."""
     for node in ast.walk(tree):
         if isinstance(node, Function):
             yield node
 
 
 def length_of_python(function: Function) -> int:
-    """Count the lines of what a function does."""
+    """Count the lines of a function's body."""
     statements = function.body[1 if ast.get_docstring(function) is not None else 0 :]
     if not statements:
         return 0
@@ -269,7 +273,7 @@ def functions_of_rust(text: str) -> Iterator[tuple[int, str, int]]:
 
 
 def links_of(text: str) -> list[str]:
-    """Find the relative links of a document; what stands in code blocks is no link."""
+    """Find the relative links of a document, outside of code blocks."""
     prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     prose = re.sub(r"`[^`\n]*`", "", prose)
     targets = re.findall(r"\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)", prose)
@@ -277,7 +281,7 @@ def links_of(text: str) -> list[str]:
 
 
 def anchors_of(text: str) -> set[str]:
-    """Make the anchors of a document's headings, as the usual renderers do."""
+    """Return the anchors of a document's headings, as common renderers make them."""
     prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     headings = re.findall(r"^#+ +(.+?)\s*$", prose, re.M)
     explicit = set(re.findall(r'(?:id|name)="([^"]+)"', prose))

@@ -85,7 +85,7 @@ def run_files() -> Mapping[str, bytes]:
 
 
 def run_input(name: str, content: bytes) -> bytes:
-    """Return the input that puts `content` in the place of a file of the run folder."""
+    """Return the input that replaces a file of the run folder by `content`."""
     return name.encode() + b"\n" + content
 
 

@@ -36,7 +36,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_was_kept_is_read_or_refused(name: str) -> None:
+def test_kept_files_are_read_or_refused(name: str) -> None:
     read = [attempt(name, data) for data in corpus(name)]
     assert any(read), "one at least is as it should be, or nothing is tried"
 

@@ -60,7 +60,7 @@ def thread_times(scenario: Scenario, tried: int, served: int) -> Mapping[str, An
 
 
 def _stalls(scenario: Scenario) -> list[dict[str, Any]]:
-    """Return when the client itself stood still, as it notices that it woke up late."""
+    """Return when the client itself stalled, as it notices from late wake-ups."""
     if not scenario.client.stands_still:
         return []
     seconds = round(scenario.warm_up_s + scenario.seconds)

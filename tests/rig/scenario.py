@@ -18,7 +18,7 @@ The rules, which were set before anything was measured:
 - A card that states no speed cannot be told from the path that it leads to.
 - A path on which 1 % of the segments are lost shows that to a client that is watched, and so does a
   card that drops packets.
-- A client that stands still for more than a twentieth of the time measures itself: the result must
+- A client that stalls for more than a twentieth of the time measures itself: the result must
   not be used, and that is what has to be said.
 - UNDETERMINED is neither right nor wrong. It must name the next measurement.
 """
@@ -210,7 +210,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """The limits of the judged load: the right ones, and those that may stand beside."""
+    """The limits of the judged load: the right ones, and those that may be named in addition."""
 
     right: frozenset[str]
     beside: frozenset[str]
@@ -308,7 +308,7 @@ def _is_shown(resource: Resource, scenario: Scenario) -> bool:
         "processors": True,
         "card": True,
         "core": not scenario.is_core_moving,
-        # That a device always has work says nothing of one that does much at once.
+        # A device that serves many requests at once may have room although it always has work.
         "disk": resource.servers == 1,
     }
     return scenario.watched.target and is_seen.get(resource.name, False)

@@ -40,7 +40,7 @@ def test_one_scenario_of_each_family_is_drawn_and_nearly_all_are_named() -> None
     assert not whole.without_next
 
 
-def test_what_is_measured_is_never_developed_with() -> None:
+def test_measured_scenarios_are_never_used_for_development() -> None:
     drawn = {
         purpose: {scenario.combination for scenario in scenarios(purpose, SEED, 10 * len(FAMILIES))}
         for purpose in ("develop", "measure")
@@ -147,7 +147,7 @@ def test_a_limited_load_without_warm_up_is_held_back() -> None:
         ({"card_speed": "absent", "card_drops_inside": 0.3}, "CLIENT_NIC"),
     ],
 )
-def test_what_the_client_does_to_itself_is_named(client: dict[str, Any], limit: str) -> None:
+def test_limits_of_the_client_itself_are_named(client: dict[str, Any], limit: str) -> None:
     rates = {**RATES, "client card": 1000.0, "software": 2600.0}
     pausing = {"pause_every_s": 0.5, "pause_share": 0.3} if "stands_still" in client else {}
     single = {"kind": "single", "judged": 64, "loads": (64,), "size": 65_536}
@@ -179,7 +179,7 @@ def outcome(family: str, **changes: object) -> Outcome:
     return Outcome(**given)  # type: ignore[arg-type]
 
 
-def test_a_figure_counts_what_was_decided_and_widens_with_families_that_differ() -> None:
+def test_a_figure_counts_decided_scenarios_and_widens_with_differing_families() -> None:
     wrong = {"is_right": False, "is_blamed": True}
     unknown = {"is_right": False, "limit": "UNDETERMINED", "next": "measure"}
     outcomes = [

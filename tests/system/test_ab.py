@@ -86,7 +86,7 @@ def test_two_builds_are_measured_in_turns_each_on_new_data(finished_gate: Finish
 
 
 @pytest.mark.xdist_group("finished gate")
-def test_what_is_known_block_by_block_is_what_the_whole_run_says(
+def test_results_block_by_block_agree_with_the_whole_run(
     finished_gate: FinishedGate,
 ) -> None:
     run, rules = read_run(finished_gate.run), rules_of(0.03, 0.05, 6)

@@ -119,7 +119,7 @@ SOUND = {
 
 @pytest.mark.parametrize("interface", ["s3", "swift"])
 @pytest.mark.parametrize("operations", SOUND)
-def test_of_a_sound_store_nothing_is_said(operations: str, interface: str, tmp_path: Path) -> None:
+def test_a_correct_store_gives_no_findings(operations: str, interface: str, tmp_path: Path) -> None:
     with store_under_test.store() as url:
         port = url.rsplit(":", 1)[1]
         address = {"s3": url, "swift": f"swift+http://127.0.0.1:{port}/auth/v1.0"}[interface]
@@ -219,7 +219,7 @@ def test_a_client_killed_at_many_moments_claims_no_more(number: int, tmp_path: P
     check_killed(number, tmp_path)
 
 
-def test_what_an_audit_cannot_hold_is_refused_when_planning(tmp_path: Path) -> None:
+def test_phases_without_a_ledger_are_refused_with_audit_when_planning(tmp_path: Path) -> None:
     (tmp_path / "blocks").write_bytes(bytes(1 << 20))
     finished = loadstone("bench", "write", f"block:{tmp_path / 'blocks'}", "--audit", "--dry-run")
     assert finished.code != 0
@@ -257,7 +257,7 @@ def run_twice_audited(url: str, folder: Path, phases: str, audit: str) -> list[d
     return audits
 
 
-def test_what_is_wrong_at_the_second_reading_names_a_first_one_that_was_right(
+def test_a_wrong_second_reading_names_the_right_first_one(
     tmp_path: Path,
 ) -> None:
     lies = {"stale_read": 0.3, "prefix": "object-"}

@@ -127,7 +127,7 @@ SOUND = {
 
 @pytest.mark.parametrize("interface", ["s3", "swift", "file"])
 @pytest.mark.parametrize("operations", SOUND)
-def test_of_a_sound_target_whose_objects_are_copied_nothing_is_said(
+def test_copies_on_a_correct_target_give_no_findings(
     operations: str, interface: str, store_port: int, tmp_path: Path
 ) -> None:
     address = address_of(interface, store_port, tmp_path)

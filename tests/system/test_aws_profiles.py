@@ -293,7 +293,7 @@ def test_a_token_that_is_refused_says_how_to_log_in(home: Path, cloud: tuple[Clo
         ("sso_session = none\nsso_account_id = 1\nsso_role_name = r", "sso-session none"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_refused_with_the_reason(
+def test_impossible_requests_are_refused_with_the_reason(
     home: Path, cloud: tuple[Cloud, str], text: str, message: str
 ) -> None:
     """Before any load, and without asking anybody."""

@@ -338,7 +338,7 @@ def test_a_broken_document_is_refused_in_words(driver: str, dataset: Dataset) ->
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", '"x"', "{}", "\ud800", "[" * 100_000])
-def test_what_is_no_document_is_refused(text: str) -> None:
+def test_an_invalid_document_is_refused(text: str) -> None:
     """Not JSON, not an object, or nested beyond reason."""
     with pytest.raises(ValueError):  # noqa: PT011 - any wording will do
         _loadgen.check(text)

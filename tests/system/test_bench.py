@@ -31,7 +31,7 @@ def store() -> Iterator[str]:
 
 @pytest.mark.parametrize("interface", ["s3", "swift"])
 def test_proxies_of_the_environment_are_not_used(tmp_path: Path, interface: str) -> None:
-    """They are of a port at which nobody listens."""
+    """The requests go to a port without a listener."""
     names = ("http_proxy", "https_proxy", "all_proxy")
     proxies = {name: "http://127.0.0.1:9" for lower in names for name in (lower, lower.upper())}
     with store_under_test.store() as url:

@@ -97,7 +97,7 @@ def test_two_addresses_of_one_store_are_raced_through_both() -> None:
         assert verdicts["one-writer-wins-across-endpoints"] == answer
 
 
-def test_what_comes_back_after_a_delete_fails() -> None:
+def test_an_object_that_reappears_after_a_delete_fails() -> None:
     """It is read, or listed, though its delete was acknowledged."""
 
     def spoil(exchange: Exchange) -> bool:
@@ -122,7 +122,7 @@ def test_what_comes_back_after_a_delete_fails() -> None:
 LISTING = b"<ListBucketResult><EncodingType>url</EncodingType>%b</ListBucketResult>"
 
 
-def test_what_faults_and_maintenance_take_away_or_bring_back_fails(
+def test_objects_lost_or_restored_by_faults_and_maintenance_fail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in KEYS.items():

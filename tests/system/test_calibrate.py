@@ -1,4 +1,4 @@
-"""`loadstone calibrate`: the instrument's own ceiling, measured, kept, and held against a run."""
+"""`loadstone calibrate`: the client's own ceiling is measured, kept, and compared with a run."""
 
 import errno
 import json
@@ -157,7 +157,7 @@ def test_ctrl_c_keeps_what_was_measured(state: dict[str, str]) -> None:
         (("null", "--show"), (NOT_CALIBRATED,)),
     ],
 )
-def test_what_cannot_be_calibrated_is_refused(
+def test_drivers_without_calibration_are_refused(
     state: dict[str, str], arguments: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
     finished = loadstone("calibrate", *arguments, environment=state)

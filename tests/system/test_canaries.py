@@ -273,7 +273,7 @@ PARROTS: Mapping[str, tuple[str, str, list[str]]] = {
 }
 
 
-def test_a_target_that_sends_back_its_requests_gets_no_secret_told(
+def test_a_target_that_echoes_requests_reveals_no_secret(
     cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
     """S3, TempAuth and Keystone: outputs of run, report, compare and judge hold none of them."""
@@ -355,7 +355,7 @@ class KeyParrot(Parrot):
         return True
 
 
-def test_a_customers_key_is_told_neither_in_base64_nor_decoded(
+def test_a_customer_s_key_is_printed_neither_in_base64_nor_decoded(
     cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
     key, file = "canary-crate/7e19d04b6ac258f3<&>", tmp_path / "key"
@@ -380,7 +380,7 @@ def test_a_customers_key_is_told_neither_in_base64_nor_decoded(
 
 
 @pytest.mark.parametrize("path", ["/auth/v1.0", "/v3"])
-def test_a_log_in_that_sends_back_the_password_gets_it_not_told(
+def test_a_password_echoed_by_a_log_in_is_masked(
     path: str, cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
     """The run fails before any load, and does not print the secret that it tried."""
@@ -431,7 +431,7 @@ class Exporter(Parrot):
         return True
 
 
-def test_hooks_and_exporters_that_tell_what_they_were_given_are_not_believed(
+def test_secrets_printed_by_hooks_and_exporters_are_masked(
     cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
     """A campaign is planned, stopped by a hook, resumed and reported."""
@@ -487,7 +487,7 @@ def test_commands_that_need_no_target_tell_nothing_of_the_environment(
     assert not cage.problems, cage.problems[:5]
 
 
-def test_a_clean_up_of_what_a_parrot_kept_tells_nothing(
+def test_a_clean_up_of_a_store_that_echoes_requests_reveals_no_secret(
     cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
     """Leftovers are audited, listed and deleted through a target that echoes everything."""

@@ -165,7 +165,7 @@ class Creators:
     ("header", "name"),
     [("x-amz-checksum-crc32c", "crc32c-checked"), ("content-md5", "md5-checked")],
 )
-def test_a_store_that_keeps_what_it_refused_is_found_out(header: str, name: str, url: str) -> None:
+def test_a_store_that_keeps_refused_objects_is_detected(header: str, name: str, url: str) -> None:
     """Only the put with this wrong checksum is blamed for the object that is there."""
     client = store_under_test.s3(url)
 
@@ -216,7 +216,7 @@ def test_a_store_that_denies_one_question_is_asked_the_others(url: str) -> None:
     assert refused == {row.name for row in QUESTIONS["versions"]}
 
 
-def test_a_store_that_ignores_a_condition_is_not_believed(url: str) -> None:
+def test_a_store_that_ignores_conditions_is_detected(url: str) -> None:
     """It says 200 to a delete with another ETag, and deletes."""
 
     def is_wanted(request: Message) -> bool:
@@ -321,7 +321,7 @@ def test_a_bucket_of_others_keeps_what_is_theirs(url: str, keeps_versions: bool)
     assert buckets(url) == ["theirs"]
 
 
-def test_what_a_store_does_not_delete_in_a_bucket_of_others_is_told(url: str) -> None:
+def test_undeleted_objects_in_a_foreign_bucket_are_reported(url: str) -> None:
     client = store_under_test.s3(url)
     client.create_bucket(Bucket="theirs")
 
@@ -394,7 +394,7 @@ def test_a_bucket_that_locks_objects_is_not_written_into(url: str) -> None:
 
 
 @pytest.mark.parametrize("has_mark", [True, False])
-def test_what_a_killed_card_left_is_removed_by_the_next(
+def test_buckets_of_a_killed_card_are_removed_by_the_next_card(
     has_mark: bool, url: str, tmp_path: Path
 ) -> None:
     """But a bucket that has lost the card's mark stays as it is."""

@@ -80,7 +80,7 @@ def test_a_ceiling_that_failed_is_measured_when_the_run_is_resumed(
     assert finished.code == 0, finished.err
     (record,) = [json.loads(path.read_text()) for path in (folder / "ceilings").glob("*.json")]
     assert record["measurements"][0]["bounds"] == "read"
-    # The load does not come over that path, but its data is held against it all the same.
+    # The load does not use that path, but its data rate is compared with it anyway.
     assert "receive, 1 stream" in loadstone("report", folder, "--full").out
 
 

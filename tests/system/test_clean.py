@@ -116,7 +116,7 @@ def test_a_run_with_a_damaged_table_can_be_cleaned_once_its_target_is_there(
     assert json.loads((run / "manifest.json").read_text())["cleaned"]
 
 
-def test_what_is_left_comes_with_what_to_do(tmp_path: Path) -> None:
+def test_leftovers_are_reported_with_a_remedy(tmp_path: Path) -> None:
     """A copy of a marked file and a foreign object stay; the hint says what to do."""
     text = """\
 name: copied
@@ -224,7 +224,7 @@ def test_a_run_and_its_cleaning_end_alike_while_something_is_left(tmp_path: Path
     assert loadstone("run", tmp_path / "campaign.yaml", "-o", run, "--resume").code == 0
 
 
-def test_what_is_another_runs_by_now_or_was_to_be_kept_is_no_failure(tmp_path: Path) -> None:
+def test_data_of_another_run_or_kept_data_is_not_a_failed_clean_up(tmp_path: Path) -> None:
     another = "sed -i -E 's/[0-9a-f]{32}/0123456789abcdef0123456789abcdef/' .loadstone-mark"
     cases = [(another, ()), ("touch theirs", ("--set", "keep_data=true"))]
     for number, (shell, more) in enumerate(cases):
@@ -235,7 +235,7 @@ def test_what_is_another_runs_by_now_or_was_to_be_kept_is_no_failure(tmp_path: P
         assert files(folder / "data")
 
 
-def test_a_target_that_failed_weighs_more_than_what_is_left(tmp_path: Path) -> None:
+def test_failures_of_a_target_outweigh_leftovers(tmp_path: Path) -> None:
     """An object is taken away before it is read: a request fails, and the bucket stays, too."""
     data = tmp_path / "data"
     data.mkdir()

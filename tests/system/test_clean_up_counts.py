@@ -131,7 +131,7 @@ def test_a_store_that_lies_about_puts_and_deletes_is_told_by_the_count(
     ],
 )
 @pytest.mark.parametrize("interface", ["s3", "swift", "file"])
-def test_of_a_sound_target_nothing_is_said(
+def test_a_correct_target_gives_no_findings(
     interface: str, operations: str, options: tuple[str, ...], store_port: int, tmp_path: Path
 ) -> None:
     address = {
@@ -172,7 +172,7 @@ phases:
 
 
 @pytest.mark.parametrize("is_sound", [True, False])
-def test_what_mixes_put_beyond_their_dataset_is_counted(
+def test_objects_that_mixes_put_beyond_their_dataset_are_counted(
     is_sound: bool, store_port: int, tmp_path: Path
 ) -> None:
     is_beyond = re.compile(r"/object-(\d+)")

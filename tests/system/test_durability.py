@@ -47,7 +47,7 @@ def test_a_store_in_memory_has_lost_all_after_a_kill(url: str, tmp_path: Path) -
         socket.create_connection(("127.0.0.1", port_of(url)))
 
 
-def test_a_fault_that_takes_data_is_told_from_one_that_does_not(url: str, tmp_path: Path) -> None:
+def test_faults_that_lose_data_are_distinguished_from_others(url: str, tmp_path: Path) -> None:
     """A kill leaves the directory; the stand-in for a power cut removes it."""
     data, number = tmp_path / "data", tmp_path / "number"
     server = f"sh -c 'echo $$ > {number}; exec {SERVE} --port {port_of(url)} --data {data}'"

@@ -105,7 +105,7 @@ def test_bytes_that_the_store_has_damaged_are_corrupt(tmp_path: Path) -> None:
     assert 0 < len(damaged) < len(KEYS)
 
 
-def test_what_vanishes_or_is_replaced_after_the_listing_is_an_outcome(
+def test_objects_deleted_or_replaced_after_the_listing_are_an_outcome(
     tmp_path: Path, store: str
 ) -> None:
     client = put_theirs(store)
@@ -174,7 +174,7 @@ def test_a_tree_of_files_is_read_and_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("operation", ["put", "get,delete", "get=3,put=1", "mixed"])
-def test_what_would_change_them_is_refused_before_anything_is_listed(
+def test_changes_of_existing_objects_are_refused_before_any_listing(
     tmp_path: Path, store: str, operation: str
 ) -> None:
     put_theirs(store)

@@ -232,7 +232,7 @@ def test_writes_that_failed_may_have_been_done_or_not(tmp_path: Path) -> None:
     assert audit["findings"] == []
 
 
-def test_what_holds_no_version_is_refused_when_planning(tmp_path: Path) -> None:
+def test_objects_that_cannot_hold_a_version_are_refused_when_planning(tmp_path: Path) -> None:
     with store_under_test.store() as url:
         result = bench(url, tmp_path / "run", MIX, "-s", "8", "--dry-run")
     assert result.code == exit_code.FAILED

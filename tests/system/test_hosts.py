@@ -178,7 +178,7 @@ def test_a_host_that_is_killed_is_named_and_the_others_go_on(tmp_path: Path) -> 
     assert record.summary["state"] == "finished"
     assert "ended" in host["reason"]
     assert host["requests"] > 0
-    # The loss was told when it happened, before the line of the trial's end, which names it too.
+    # The loss was printed when it happened, before the line of the trial's end, which names it too.
     news, *_, last = [line for line in err.splitlines() if "local2" in line and "lost" in line]
     assert host["reason"] in news
     assert "requests in" in last
@@ -377,7 +377,7 @@ def test_all_load_ends_when_the_controller_is_killed(tmp_path: Path) -> None:
     assert not any(is_running(number) for number in agents)
 
 
-def test_who_was_not_invited_is_refused_by_both_sides() -> None:
+def test_an_uninvited_host_is_refused_by_both_sides() -> None:
     with Carrier("a" * 32, "127.0.0.1") as ours, Carrier("b" * 32, "127.0.0.1") as others:
         stranger = others.invite("client1", is_alone=False)
         wrong = replace(stranger, controller=ours.address)

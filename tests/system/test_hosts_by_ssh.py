@@ -186,7 +186,7 @@ def test_a_host_with_another_key_than_the_known_one_is_named(
         ("{shy}", "exit code 3"),
     ],
 )
-def test_what_is_no_agent_is_named(
+def test_a_command_that_is_not_an_agent_is_named(
     network: SshNetwork, tmp_path: Path, command: str, expected: str
 ) -> None:
     programs = {
@@ -250,7 +250,7 @@ def test_all_hosts_that_fail_are_named_however_long_each_takes(
     assert "host 10.231.9.77: " in message
 
 
-def test_a_missing_file_of_an_agent_is_no_missing_loadstone(
+def test_an_agent_s_missing_file_is_not_a_missing_loadstone(
     network: SshNetwork, tmp_path: Path
 ) -> None:
     words = "cannot open: No such file or directory"

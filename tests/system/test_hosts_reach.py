@@ -105,7 +105,7 @@ def test_a_host_whose_packets_never_come_back_is_named_in_time(
     with cut(network, "client2"):
         message = refused(network, tmp_path, write(tmp_path))
     assert "timeout" in message
-    # Meanwhile it was told for whom it waits.
+    # It printed for whom it waits.
     assert re.search("^(?!error|host|hint).*client2", message, re.MULTILINE)
 
 

@@ -176,7 +176,7 @@ throttles = pytest.mark.skipif(
 @pytest.mark.parametrize(
     "on_lost", [pytest.param("continue", marks=pytest.mark.long(cpu_s=4)), "stop"]
 )
-def test_a_host_that_is_too_slow_to_say_anything_is_lost_as_the_campaign_says(
+def test_a_host_that_is_too_slow_to_send_is_lost_as_configured(
     network: SshNetwork, tmp_path: Path, on_lost: str
 ) -> None:
     file = write(tmp_path, load=OPEN, durations=["1s", "10s"], on_lost=on_lost)
@@ -314,7 +314,7 @@ def test_a_host_without_room_for_a_script_is_named_and_one_with_room_runs_it(
     assert made == [len(rows) / 2] * 2
 
 
-def test_a_host_whose_disk_fills_goes_on_for_it_writes_nothing(
+def test_a_host_with_a_full_disk_continues_because_it_writes_nothing(
     network: SshNetwork, disk: Path, tmp_path: Path
 ) -> None:
     here = f"export TMPDIR={disk} XDG_STATE_HOME={disk}"

@@ -53,7 +53,7 @@ def test_a_rest_is_interrupted_too(tmp_path: Path) -> None:
     assert run.manifest["not_run"]
 
 
-# It stands in the place of a launcher, and has started what never joins.
+# It replaces a launcher, and starts an agent that never joins.
 LAUNCHER = "#!/bin/sh\nsleep 1000 & echo $! >$PIDS; wait\n"
 
 

@@ -146,7 +146,7 @@ async def attack(invitation: Invitation, data: bytes) -> list[str]:
     return heard
 
 
-def test_what_is_no_message_ends_its_connection_alone(tmp_path: Path) -> None:
+def test_an_invalid_message_ends_only_its_connection(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     broken = [
         framed(b""), framed(b"\xc1"), framed(pickle.dumps(Runs(f"touch {canary}"))),
@@ -200,7 +200,7 @@ async def dask_is_refused(invitation: Invitation) -> None:
         )
 
 
-def test_who_has_one_invitation_speaks_for_no_other_host() -> None:
+def test_an_invitation_is_valid_for_its_own_host_only() -> None:
     """By a certificate of its own making, by a second connection, and by posing as controller."""
 
     async def run(listening: Carrier) -> None:
@@ -277,7 +277,7 @@ def forged(
     )
 
 
-def test_an_agent_does_nothing_that_is_no_message_of_a_controller(tmp_path: Path) -> None:
+def test_an_agent_ignores_everything_but_messages_of_the_controller(tmp_path: Path) -> None:
     """Even to a controller with the right certificate: the agent leaves, and runs nothing."""
     canary = tmp_path / "canary"
     authority = Authority(RUN)

@@ -212,7 +212,7 @@ def test_a_wrong_answer_has_no_time(tmp_path: Path, made: Path) -> None:
     assert (arm["total_s"], arm["right"]) == (None, 1)
 
 
-def test_cold_that_reads_nothing_is_not_believed(tmp_path: Path, made: Path) -> None:
+def test_a_cold_query_that_reads_nothing_is_marked(tmp_path: Path, made: Path) -> None:
     """Tables in memory are never read from storage."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
@@ -344,7 +344,7 @@ def test_an_engine_that_is_killed_in_query_21_fails_that_and_the_rest_goes_on(
     assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path: Path, made: Path) -> None:
+def test_conflicts_are_reported_before_anything_is_written(tmp_path: Path, made: Path) -> None:
     file = written(tmp_path, made, "engine: duckdb, only: [6], loops: 1")
     finished = loadstone(
         *ERRORS_AS_JSON, "run", file, "--dry-run", "--set", "queries.scale=10000000"

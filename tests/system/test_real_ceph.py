@@ -75,7 +75,7 @@ def test_a_user_without_a_key_is_told_so(ceph_to_break: Cluster) -> None:
     assert "keyring" in message
 
 
-def test_a_keyring_that_is_none_is_told_so(ceph_to_break: Cluster, tmp_path: Path) -> None:
+def test_an_invalid_keyring_is_reported(ceph_to_break: Cluster, tmp_path: Path) -> None:
     keyring = tmp_path / "keyring"
     keyring.write_text('{"key": "text of another kind"}\n')
     # The librados of Ceph 20 reads it as one that holds no key of this user.
@@ -110,7 +110,7 @@ def test_a_user_who_may_only_read_can_read_and_is_refused_to_write(
 
 
 @pytest.mark.parametrize("instances", [1, 3])
-def test_what_users_of_ceph_set_in_the_environment_works(
+def test_environment_variables_of_ceph_are_used(
     ceph_to_break: Cluster, tmp_path: Path, instances: int
 ) -> None:
     keyring = make_user(ceph_to_break, tmp_path, "bench", "allow rwx pool=bench")

@@ -69,7 +69,7 @@ def test_three_hosts_by_ssh_make_one_load(tmp_path: Path, hosts: ssh.Hosts) -> N
         ("hosts.command=/bin/false", "exit code 1"),
     ],
 )
-def test_what_keeps_a_host_away_is_said_with_its_name(
+def test_obstacles_of_a_host_are_reported_with_its_name(
     tmp_path: Path, hosts: ssh.Hosts, change: str, expected: str
 ) -> None:
     file = campaign(tmp_path, hosts)

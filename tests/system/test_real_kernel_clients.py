@@ -139,10 +139,10 @@ def conformance(guest: Guest, devices: list[str], mount: str, which: str) -> Non
     assert " passed" in result.out.splitlines()[-1]
 
 
-def test_operations_do_what_they_say(guest: Guest, devices: list[str], mount: str) -> None:
+def test_operations_have_their_effects(guest: Guest, devices: list[str], mount: str) -> None:
     """Each operation of the drivers block and file, on both devices and the mount."""
     rows = f"({' or '.join(ROWS)})"
-    conformance(guest, devices, mount, f"test_an_operation_does_what_it_says and {rows}")
+    conformance(guest, devices, mount, f"test_each_operation_has_its_effect and {rows}")
 
 
 @pytest.mark.long(cpu_s=80)
@@ -155,7 +155,7 @@ def test_the_conformance_suite_holds(
     An emulated processor takes minutes for it; the host runs the same suite on a loop device, a
     folder and CephFS by fuse.
     """
-    conformance(guest, devices, mount, f"{which} and not test_an_operation_does_what_it_says")
+    conformance(guest, devices, mount, f"{which} and not test_each_operation_has_its_effect")
 
 
 @pytest.mark.long(cpu_s=200)

@@ -150,7 +150,7 @@ def test_jobs_of_slurm_make_one_load(tmp_path: Path, cluster: Mapping[str, str])
         ("launch: slurm, count: 1", "specify how much cores and memory"),  # others' words
     ],
 )
-def test_what_slurm_refuses_is_said(
+def test_refusals_of_slurm_are_reported(
     tmp_path: Path, cluster: Mapping[str, str], hosts: str, expected: str
 ) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN.replace("HOSTS", f"folder: {tmp_path}, {hosts}"))

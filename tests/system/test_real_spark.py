@@ -172,7 +172,7 @@ Spark.run = killed
         ),
     ],
 )
-def test_what_is_killed_in_a_query_costs_that_query_at_most(
+def test_a_kill_during_a_query_costs_at_most_that_query(
     tmp_path: Path, made: Path, name: str, right: dict[str, int]
 ) -> None:
     before = of_spark()

@@ -147,7 +147,7 @@ prepare: never
         assert (run.state, run.manifest["failed_requests"]) == ("finished", failed)
 
 
-def test_what_an_earlier_session_met_stays_among_the_problems_of_the_run(tmp_path: Path) -> None:
+def test_problems_of_earlier_sessions_remain_in_the_run(tmp_path: Path) -> None:
     text = """\
 name: away
 targets: {here: {driver: file, path: DIRECTORY}}
@@ -169,7 +169,7 @@ phases: [put, get]
         assert manifest["problems"] == [problem]
 
 
-def test_what_changes_what_is_measured_is_refused(tmp_path: Path) -> None:
+def test_changed_keys_of_the_measurement_are_refused(tmp_path: Path) -> None:
     file, folder = interrupted(tmp_path)
     before = contents(folder, {"mani"})
     for key, value in (
@@ -185,7 +185,7 @@ def test_what_changes_what_is_measured_is_refused(tmp_path: Path) -> None:
         assert contents(folder, {"mani"}) == before
 
 
-def test_what_changes_how_a_run_is_judged_is_recorded_with_both_texts(tmp_path: Path) -> None:
+def test_changed_keys_of_judgement_are_recorded_with_both_texts(tmp_path: Path) -> None:
     file, folder = interrupted(tmp_path)
     file.write_text(campaigns.LONG + "expect: {failures: true}\n")
     process = start("run", file, "-o", folder, "--resume")
@@ -235,7 +235,7 @@ def test_another_campaign_does_not_go_on_with_a_run(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").state == "interrupted"
 
 
-def test_what_is_no_run_is_not_resumed(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_not_resumed(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
     finished = loadstone(*ERRORS_AS_JSON, "run", file, "-o", tmp_path / "nothing", "--resume")
     assert finished.code == 1

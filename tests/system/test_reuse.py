@@ -50,7 +50,7 @@ def test_kept_objects_are_read_and_checked_and_stay(
     assert contents(data) == {}
 
 
-def test_what_a_run_deletes_of_another_is_noted_there_and_no_longer_reused(
+def test_deletes_of_reused_objects_are_recorded_in_the_other_run(
     tmp_path: Path, kept_run: tuple[Path, Path]
 ) -> None:
     """The maker's folder knows, so none reads what is gone; its clean-up still takes the rest."""

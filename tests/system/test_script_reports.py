@@ -224,7 +224,7 @@ def test_a_screen_of_many_cases_leads_with_what_all_actions_come_to(
 ) -> None:
     run = read_run(folders["m5.large"])
     screen = screen_of(run, analyse(run, courses=False), width=80)
-    # The first actions of the first case would say nothing of the others.
+    # The first actions of the first case would not represent the others.
     (table,) = (part for part in screen.body if isinstance(part, Table))
     assert "Actions" in heads_of(table)
     assert any("Each action" in str(line) for line in screen.body)

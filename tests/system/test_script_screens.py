@@ -71,7 +71,7 @@ def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_pat
     assert max(len(line) for line in shown if not line.startswith(" ")) <= 80
     lead = next(line for line in shown if line.startswith("Target"))
     assert lead.split()[:2] == ["Target", "Actions"]
-    # Targets stand beside each other, action by action, and each action is there.
+    # Targets are side by side, action by action, and no action is missing.
     (head,) = [line.split() for line in shown if line.startswith("Action ")]
     assert head == ["Action", "store", "folder", "store", "p99", "folder", "p99", "Failed"]
     for name in ("CREATE_USER", "DELETE", "LIST", "READ", "SHARE", "WRITE"):

@@ -21,7 +21,7 @@ phases:
 """
 
 
-def test_what_a_stalled_server_delays_counts_from_when_it_was_due(tmp_path: Path) -> None:
+def test_requests_delayed_by_a_stall_count_from_their_due_time(tmp_path: Path) -> None:
     script = tmp_path / "script.csv"
     rows = ["session,action,object,size,due_ns", "0,WRITE,a,1000,0"]
     rows += [f"0,READ,a,,{step * STEP_MS * 1_000_000}" for step in range(1, ROWS)]

@@ -42,7 +42,7 @@ def target_of(url: str, interface: str = "s3") -> str:
 
 
 def shared_actions(actions: int, chance: random.Random) -> Iterator[tuple[Any, ...]]:
-    """Yield actions of sessions that read, write over and delete the same objects."""
+    """Yield actions of sessions that read, overwrite and delete the same objects."""
     for _ in range(actions):
         session, key = chance.randrange(SESSIONS), f"shared/{chance.randrange(OBJECTS)}"
         action = chance.choices(("READ", "WRITE", "DELETE"), (12, 6, 1))[0]
@@ -175,7 +175,7 @@ def test_requests_of_sessions_that_failed_may_have_been_done_or_not(tmp_path: Pa
     assert history_of(audit)["calls"] > 1500
 
 
-def test_what_does_not_tell_its_version_is_refused_when_planning(tmp_path: Path) -> None:
+def test_objects_without_a_readable_version_are_refused_when_planning(tmp_path: Path) -> None:
     short = write_script(tmp_path / "short.csv", 100, length_bytes=15)
     right = write_script(tmp_path / "right.csv", 100)
     for script, audit, dataset in (

@@ -41,7 +41,7 @@ def test_the_run_folder_keeps_the_text_and_goes_on_with_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("text", ["", "targets: {", "name: \udc80"])
-def test_what_is_no_campaign_is_refused_by_where_it_came_from(text: str, tmp_path: Path) -> None:
+def test_an_invalid_campaign_is_refused_with_its_origin(text: str, tmp_path: Path) -> None:
     path = tmp_path / "given"
     path.write_bytes(text.encode(errors="surrogateescape"))
     with path.open() as file:

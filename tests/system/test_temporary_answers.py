@@ -238,7 +238,7 @@ def test_a_refusal_whose_answer_has_no_body_is_asked_again_for_its_reason(
 
 
 @pytest.mark.parametrize(("ahead_s", "words"), [(3600, "60 min"), (-90, "90 s"), (1e6, "12 days")])
-def test_how_far_the_clocks_are_apart_is_read_from_the_answer(
+def test_the_clock_difference_is_read_from_the_answer(
     ahead_s: float, words: str, store_port: int, tmp_path: Path
 ) -> None:
     def spoil(exchange: Exchange) -> bool:

@@ -104,7 +104,7 @@ def test_the_name_of_a_report_is_enough_to_show_it(capfd: pytest.CaptureFixture[
     assert '"nothing"' in capfd.readouterr().err
 
 
-def test_what_one_system_took_has_no_ratio() -> None:
+def test_times_of_a_single_system_have_no_ratio() -> None:
     assert list(charts_of_account("theflash-ssd")) == ["query-seconds"]
 
 
@@ -163,7 +163,7 @@ def test_charts_and_comparisons_of_a_published_report_have_the_same_numbers(name
         assert {row["standing"] for row in rows.values()} == {"valid", "bound"}
 
 
-def test_what_no_account_has_is_refused_with_what_it_has(tmp_path: Path) -> None:
+def test_a_missing_metric_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="several files"):
         print_accounts(["published:cern"], "png", None)
     with pytest.raises(InputError, match='"hlog"') as caught:

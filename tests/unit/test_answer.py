@@ -143,7 +143,7 @@ def test_the_marks_of_a_matrix_are_explained_where_there_are_some(
     assert "≥" in key
 
 
-def test_what_is_left_out_is_said(rounds: tuple[Run, Findings]) -> None:
+def test_left_out_trials_are_named(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
     many = replace(findings, results=findings.results * 9)
     lines = shown(run, many)
@@ -267,7 +267,7 @@ def test_a_result_with_too_many_failures_says_that_it_must_not_be_used(
     )
 
 
-def test_what_took_less_than_a_tenth_of_a_second_took_some_time(
+def test_durations_below_a_tenth_of_a_second_are_not_zero(
     rounds: tuple[Run, Findings],
 ) -> None:
     run, findings = rounds
@@ -328,7 +328,7 @@ def test_people_read_limits_in_words_and_programs_ids(rounds: tuple[Run, Finding
     assert not [limit for limit in limits if f'"{limit}"' not in document]
 
 
-def test_what_the_store_does_has_a_line_of_its_own(tmp_path: Path) -> None:
+def test_behaviour_of_the_store_has_a_line_of_its_own(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "run", "closing", 4)
     folder.add(trial(1, "one", "get", clients=4), 200, changes={"connections_opened": 800})
     run = read_run(folder.close(campaign={"targets": {"one": {}}}, campaign_file=""))

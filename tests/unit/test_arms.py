@@ -46,7 +46,7 @@ def test_a_leg_has_a_server_on_new_data_and_leaves_nothing_of_it(tmp_path: Path)
     assert state["processes"] == 2
     assert state["cpu_ns"] > 0
     assert state["memory_peak_bytes"] >= state["memory_bytes"] > 1 << 20
-    # The same leg goes on with the same server; another target has no figures of it.
+    # The same leg continues with the same server; another target has no figures of it.
     arms.enter(trial(block=1))
     assert pids.read_text() == f"{leader} {child}"
     assert arms.look(trial(block=1, name="other")) == {}
@@ -87,7 +87,7 @@ def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
     assert not is_alive(int(pids.read_text()))
 
 
-def test_what_answers_already_is_not_measured(tmp_path: Path) -> None:
+def test_an_address_that_already_answers_is_not_measured(tmp_path: Path) -> None:
     port, pids = free_port(), tmp_path / "pids"
     first = arms_of(tmp_path, [sys.executable, "-c", SERVER, port, "{data}", pids], port)
     first.enter(trial(block=1))
@@ -164,7 +164,7 @@ def test_a_directory_that_is_another_s_is_neither_used_nor_deleted(tmp_path: Pat
     assert [error.kind for error in arms.left] == ["left-behind"]
 
 
-def test_what_a_server_has_mounted_in_its_directory_is_not_deleted(tmp_path: Path) -> None:
+def test_mounts_in_a_server_s_directory_are_not_deleted(tmp_path: Path) -> None:
     own_mounts = ("unshare", "--user", "--map-root-user", "--mount")
     if subprocess.run([*own_mounts, "true"], capture_output=True).returncode:
         pytest.skip("needs mount namespaces of its own")

@@ -84,7 +84,7 @@ def test_after_a_warm_up_as_much_is_under_way_at_both_ends() -> None:
 
 
 @pytest.mark.parametrize("length_s", [2, 3, 6])
-def test_a_backlog_that_a_short_warm_up_left_is_no_rate(length_s: int) -> None:
+def test_a_backlog_of_a_short_warm_up_is_not_part_of_the_rate(length_s: int) -> None:
     for seed in range(20):
         due = arrivals(91, 1 + length_s, seed)
         served = queued(due, capacity=64)

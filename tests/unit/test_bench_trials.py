@@ -68,7 +68,7 @@ def test_cpu_time_is_that_of_the_program_alone_while_another_runs(
     assert idle_s < 0.5
 
 
-def test_what_a_program_says_of_its_failure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_program_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "ON_CLIENT_CORE", [])
     failing = [sys.executable, "-c", "import sys; print('out'); sys.exit('why')"]
     with pytest.raises(SystemExit, match=r"failed:\nout\nwhy"):

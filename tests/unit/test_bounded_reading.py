@@ -53,7 +53,7 @@ def test_an_import_is_a_regular_file(form: str, endless: Path) -> None:
         importers.find(form).read([endless], Hints())
 
 
-def test_what_a_run_folder_holds_are_regular_files(endless: Path) -> None:
+def test_a_run_folder_contains_only_regular_files(endless: Path) -> None:
     for read in (read_json, tables.check_parquet):
         with pytest.raises(ResultError):
             read(endless)
@@ -117,7 +117,7 @@ def test_ctrl_c_ends_the_planning_and_all_before_it(module: str, tmp_path: Path)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         assert process.stderr is not None
-        # Python says of each module when it has been imported, those that it needs first.
+        # Python names each module once it is imported, after the modules that it needs.
         for line in process.stderr:
             if line.split(b"|")[-1].strip().startswith(module.encode()):
                 break

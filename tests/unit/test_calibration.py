@@ -157,7 +157,7 @@ def test_open_load_has_as_many_in_flight_as_it_takes() -> None:
         ({"path_encryption": "aes-256-siv"}, "aes-256-siv"),
     ],
 )
-def test_what_was_not_calibrated_has_no_ceiling(changes: dict[str, Any], why: str) -> None:
+def test_an_uncalibrated_load_has_no_ceiling(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(NoOwnCeilingError, match=why):
         rate(**changes)
 
@@ -187,7 +187,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def test_what_is_kept_is_copied_for_its_host_and_build_only(state: Path) -> None:
+def test_a_calibration_is_copied_for_its_host_and_build_only(state: Path) -> None:
     assert calibration.copy_for(HOST, "abc", ["s3"])["absent"] == calibration.NOT_CALIBRATED
     calibration.keep(HOST, "abc", calibrated().sessions[0])
     copied = calibration.parse(calibration.copy_for(HOST, "abc", ["s3"]))

@@ -45,11 +45,11 @@ def mistakes_of(phase: str, load: str = "") -> str:
         ("capacity: {p99: 1s}, load: {threads: 4}", "phases.0.load: found threads,"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_what_is_allowed(phase: str, fact: str) -> None:
+def test_values_that_do_not_fit_are_refused_with_the_allowed_ones(phase: str, fact: str) -> None:
     assert fact in mistakes_of(phase)
 
 
-def test_what_can_happen_only_once_cannot_be_searched() -> None:
+def test_operations_that_happen_only_once_cannot_be_searched() -> None:
     text = CAMPAIGN.replace("op: get, PHASE", "op: delete, capacity: {p99: 1s}").replace("LOAD", "")
     with pytest.raises(CampaignError, match="only once"):
         parse_campaign(text, drivers=DRIVERS, environ={})

@@ -38,7 +38,7 @@ def test_aws_variables_fill_an_s3_target() -> None:
     }
 
 
-def test_what_a_target_says_itself_stays() -> None:
+def test_explicit_settings_of_a_target_are_kept() -> None:
     settings = {"endpoint": "http://mine", "access_key": "mine", "secret_key": {"file": "/key"}}
     assert fill_settings("s3", settings, AWS) == {**settings, "region": "eu-west-1"}
 
@@ -158,7 +158,7 @@ phases: [{{op: put}}]
     ("driver", "variables"),
     [("s3", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]), ("swift", ["OS_AUTH_URL", "ST_AUTH"])],
 )
-def test_what_is_missing_names_the_variables_that_would_do(
+def test_a_missing_setting_names_the_variables_that_provide_it(
     driver: str, variables: list[str]
 ) -> None:
     with pytest.raises(CampaignError) as error:

@@ -75,7 +75,7 @@ def test_two_workloads_may_read_one_bucket() -> None:
 @pytest.mark.parametrize(
     "operation", [name for name, operation in OPERATIONS.items() if not operation.reads_existing]
 )
-def test_what_is_no_read_is_refused_with_its_line(operation: str) -> None:
+def test_operations_other_than_reads_are_refused_with_their_line(operation: str) -> None:
     needed = {"range_bytes": "range: 1KiB", "part_bytes": "part_size: 5MiB"}
     options = OPERATIONS[operation].options
     more = "".join(f", {key}" for option, key in needed.items() if option in options)
@@ -107,7 +107,7 @@ def test_a_mix_with_a_write_is_refused_at_the_write() -> None:
          "dataset.existing"),
     ],
 )  # fmt: skip
-def test_what_says_how_objects_are_written_is_refused_beside_them(
+def test_keys_of_written_objects_are_refused_with_existing_ones(
     old: str, new: str, key: str
 ) -> None:
     with pytest.raises(CampaignError) as caught:

@@ -142,7 +142,7 @@ def test_a_mistake_is_told_at_the_spelling_that_was_written() -> None:
         ("a: &x\n  b: *x\n", 1, "anchors"),
     ],
 )
-def test_a_file_that_is_no_campaign_at_all_is_told_where_it_goes_wrong(
+def test_an_invalid_campaign_file_is_reported_with_the_place(
     text: str, line: int, actual: str
 ) -> None:
     with pytest.raises(CampaignError) as caught:
@@ -160,7 +160,7 @@ def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None:
     assert os.strerror(errno.ENOENT) in mistake.actual
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_bytes(b"name: \xff\xfe")
     with pytest.raises(CampaignError, match="UTF-8"):
         read_campaign(tmp_path / "c.yaml", drivers=DRIVERS, environ={})
@@ -205,7 +205,7 @@ def test_set_replaces_a_value_and_makes_what_is_missing_around_it() -> None:
     assert campaign.expect.failures
 
 
-def test_what_is_wrong_in_a_set_is_told_as_such_and_not_with_a_line_of_the_file() -> None:
+def test_a_mistake_in_set_is_reported_without_a_line_of_the_file() -> None:
     errors = mistakes(
         GOOD, "load.threads=none", "phases.gett.iterations=1", "phases.9.op=put", "nonsense", "a=["
     )
@@ -273,7 +273,7 @@ def test_a_password_inside_an_address_or_a_header_is_refused() -> None:
         "headers: {X-Vault-Secret: hunter2}",
     ],
 )
-def test_what_may_be_a_secret_is_refused_and_not_repeated(setting: str) -> None:
+def test_a_possible_secret_is_refused_and_not_repeated(setting: str) -> None:
     errors = mistakes(f"name: a\ntargets:\n  t: {{driver: s3, {setting}}}\n{REST}")
     assert f"targets.t.{setting.partition(':')[0]}" in {
         mistake.key.replace("endpoints", "endpoint") for mistake in errors
@@ -320,7 +320,7 @@ def test_a_secret_may_come_from_the_environment_or_a_file() -> None:
     assert campaign.targets["t"].settings["secret_key"] == {"file": "/run/key"}
 
 
-def test_what_a_driver_cannot_do_is_refused_with_the_line_of_the_phase() -> None:
+def test_an_unsupported_operation_is_refused_with_the_line_of_the_phase() -> None:
     errors = mistakes(
         "name: a\ntargets: {t: {driver: file, path: /x}}\n"
         "dataset: {objects: 10, size: 1}\nload: {threads: 1}\n"

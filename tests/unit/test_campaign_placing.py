@@ -44,7 +44,7 @@ def test_a_shard_stands_between_what_all_keys_share_and_their_numbers(
 @pytest.mark.parametrize(
     "prefix", ["{shard}", "{shard:x}", "{shard:05x}", "{shard:02x}{shard:02x}"]
 )
-def test_what_is_no_shard_is_refused(prefix: str) -> None:
+def test_an_invalid_shard_is_refused(prefix: str) -> None:
     with pytest.raises(CampaignError) as caught:
         documents(prefix)
     assert [mistake.key for mistake in caught.value.mistakes] == ["dataset.object_prefix"]
@@ -75,7 +75,7 @@ def test_threads_of_the_measured_load_are_bound(load: str, key: str, numbers: li
         ("cpus: 0, numa: 0", "load.numa"),
     ],
 )
-def test_what_is_no_list_of_cpus_is_refused(load: str, key: str) -> None:
+def test_an_invalid_list_of_cpus_is_refused(load: str, key: str) -> None:
     with pytest.raises(CampaignError) as caught:
         documents(load=load)
     assert [mistake.key for mistake in caught.value.mistakes] == [key]

@@ -105,7 +105,7 @@ def test_a_put_alone_is_timed_with_new_objects_up_to_a_bound_of_space() -> None:
     assert large["dataset"]["objects"] == 16 * 1024
 
 
-def test_what_writes_for_others_and_what_deletes_goes_once_over_the_objects() -> None:
+def test_writes_for_later_phases_and_deletes_pass_once_over_the_objects() -> None:
     put, get, delete = measured("put,get,delete")
     once = {"requests": 10_000, "duration_ns": None}
     assert put["stop"] == delete["stop"] == once
@@ -132,7 +132,7 @@ def test_the_usual_objects_fit_into_the_usual_space(size: str, objects: int) -> 
         ({"overrides": ["load.cores=1"]}, {"requests": None, "duration_ns": 10 * 10**9}),
     ],
 )
-def test_who_says_a_length_gets_that(flags: dict[str, Any], stop: dict[str, Any]) -> None:
+def test_a_stated_length_is_used(flags: dict[str, Any], stop: dict[str, Any]) -> None:
     document = measured("get", **flags)[0]
     assert document["stop"] == stop
     assert document["warm_up_ns"] == (0 if stop["duration_ns"] != 10 * 10**9 else 2 * 10**9)
@@ -254,7 +254,7 @@ def test_a_count_is_one_of_requests_also_where_one_lists_many_objects() -> None:
     assert measured("list", duration="5s")[0]["stop"]["requests"] is None
 
 
-def test_what_is_usual_fits_together() -> None:
+def test_usual_settings_are_consistent() -> None:
     (document,) = measured("multi_range_get")
     several = document["options"]["range_bytes"] * document["options"]["range_count"]
     assert several <= document["dataset"]["size"]["bytes"]

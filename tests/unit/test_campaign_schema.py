@@ -145,7 +145,7 @@ def test_objects_may_be_counted_per_bucket() -> None:
     assert names(mistake.actual, "objects", "objects_per_bucket")
 
 
-def test_a_load_is_closed_or_open_and_nothing_between() -> None:
+def test_a_load_is_either_closed_or_open() -> None:
     assert Load.model_validate({"threads": 4}).document() == {"kind": "closed", "clients": 4}
     assert Load.model_validate({"rate": "600/min"}).document() == {
         "kind": "open",
@@ -330,7 +330,7 @@ def test_options_that_operations_read_are_keys_of_a_phase() -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_what_cannot_repeat_or_be_mixed_is_refused(name: str) -> None:
+def test_operations_that_cannot_repeat_or_be_mixed_are_refused(name: str) -> None:
     operation = OPERATIONS[name]
     needed = {"range": "4KiB", "range_count": 2, "part_size": "8MiB"}
     fields = Phase.model_fields

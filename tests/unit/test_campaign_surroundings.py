@@ -84,7 +84,7 @@ def test_a_device_is_only_read_unless_the_campaign_names_it_as_one_to_write() ->
 
 
 @pytest.mark.parametrize("kind", ["rw", "randrw", "trim", "write:8", "something-new"])
-def test_whatever_is_not_known_to_read_is_taken_to_write(kind: str) -> None:
+def test_jobs_not_known_to_read_count_as_writing(kind: str) -> None:
     options = {"filename": "/dev/x", "rw": kind}
     assert "allow_write" in allowed(Ceiling, {"kind": "device", "options": options})
     also = {"kind": "device", "options": options, "allow_write": ["/dev/y"]}
@@ -98,7 +98,7 @@ def test_one_of_several_files_that_may_be_written_does_not_allow_the_others() ->
     assert 'writes to "/dev/x"' not in message
 
 
-def test_what_a_job_file_writes_to_is_seen_in_it(tmp_path: Path) -> None:
+def test_files_that_a_job_writes_to_are_read_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "job.fio"
     path.write_text(
         "; a comment\n[global]\nioengine=libaio\ngroup_reporting\nfilename=/dev/x\n"
@@ -334,7 +334,7 @@ def test_a_probe_whose_keys_do_not_fit_together_is_refused(
     assert "abc" not in allowed(TargetProbes, probes)
 
 
-def test_what_stands_around_the_load_survives_being_written_down() -> None:
+def test_parts_of_a_plan_around_the_load_survive_serialisation() -> None:
     campaign = parse_campaign(
         CAMPAIGN
         + "ceilings: [{kind: device, options: {filename: /x, rw: read, direct: true}}]\n"

@@ -243,7 +243,7 @@ def test_a_client_that_stands_still_in_every_second_trial_finds_the_limit_all_th
     assert not misled.is_confirmed or misled.lower is None or misled.lower < 0.9 * 900
 
 
-def test_a_client_that_always_stands_still_is_believed_in_the_end() -> None:
+def test_a_client_that_always_stalls_counts_in_the_end() -> None:
     counted = search.are_counted([stalled(10, "fine")] * 5)
     assert counted == (False,) * search.STALLED_MAX + (True,) * (5 - search.STALLED_MAX)
     # Each load and each stage has its own few.
@@ -255,7 +255,7 @@ def searched_by_a_client_that_stands_still_above(
     load: float, *, goal: search.Goal = GOAL, times: float = math.inf
 ) -> search.FoundCapacity:
     """Search where trials above a load are bad, the first few at each of them because the client
-    stands still, and all others are good.
+    stalls, and all other trials succeed.
     """
     trials: list[search.SearchTrial] = []
     while isinstance(step := search.next_step(goal, trials, BETWEEN), search.Measure):

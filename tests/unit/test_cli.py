@@ -127,7 +127,7 @@ def test_every_command_has_an_example_and_explains_all_its_options(
         (["bench", "put", "null", "-i", "many"], "'--iterations'"),
     ],
 )
-def test_what_cannot_be_understood_is_one_error_with_a_hint(
+def test_invalid_input_is_one_error_with_a_hint(
     arguments: list[str], fact: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(arguments) == 2

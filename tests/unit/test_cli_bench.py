@@ -127,7 +127,7 @@ def test_blocks_without_a_number_are_six(
     assert asked["command"] == " ".join(["loadstone bench get null", *words])
 
 
-def test_what_was_typed_is_kept(asked: dict[str, Any]) -> None:
+def test_typed_words_are_kept(asked: dict[str, Any]) -> None:
     document(asked, "get", "null", "--set", "name=two  ")
     assert asked["command"] == "loadstone bench get null --set 'name=two  '"
 
@@ -139,7 +139,7 @@ def test_a_bad_value_is_told_by_its_flag(capsys: pytest.CaptureFixture[str]) -> 
     assert "--timeout" in errors
 
 
-def test_of_several_operations_only_reads_are_repeated(asked: dict[str, Any]) -> None:
+def test_iterations_repeat_only_reads(asked: dict[str, Any]) -> None:
     assert cli.main(["bench", "put,get,delete", "null", "-i", "3"]) == 0
     trials = [trial for trial in make_plan(asked["campaign"]).trials if trial.is_measured]
     repeats = {trial.phase: trial.document["iterations"] for trial in trials}
@@ -159,7 +159,7 @@ def test_a_setting_inside_a_map_is_reached_by_a_dot(asked: dict[str, Any]) -> No
     assert settings["tls"] == {"ca_file": "/a", "verify": False}
 
 
-def test_what_a_setting_is_and_holds_at_once_is_refused(
+def test_a_setting_that_is_a_value_and_a_map_is_refused(
     asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["put", "s3+https://h:1", "--target-set", "tls=1", "--target-set", "tls.verify=false"]
@@ -177,7 +177,7 @@ def test_what_a_setting_is_and_holds_at_once_is_refused(
         ("swift+http://h/v3", ["project=p"], ["OS_USERNAME", "OS_PASSWORD"]),
     ],
 )
-def test_what_a_log_in_lacks_is_told_when_planning(
+def test_missing_log_in_settings_are_refused_when_planning(
     target: str,
     settings: list[str],
     variables: list[str],

@@ -79,7 +79,7 @@ def test_leave_is_remembered_for_the_same_commands_and_no_others(
     assert "echo two" in screen.getvalue()
 
 
-def test_what_a_command_hides_from_the_terminal_is_shown(
+def test_control_characters_of_a_command_are_shown_escaped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     screen = answer(monkeypatch, "")
@@ -90,7 +90,7 @@ def test_what_a_command_hides_from_the_terminal_is_shown(
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 9}', '{"format": 1, "allowed": 3}'])
-def test_a_broken_memory_is_no_leave(
+def test_a_damaged_record_of_consent_gives_no_consent(
     content: str, monkeypatch: pytest.MonkeyPatch, state: Path
 ) -> None:
     state.parent.mkdir()
@@ -161,7 +161,7 @@ def test_permission_in_one_directory_is_none_in_another(
         assert str(tmp_path / name) in screen.getvalue()
 
 
-def test_what_a_campaign_starts_on_its_hosts_is_asked_for() -> None:
+def test_commands_that_a_campaign_runs_on_hosts_need_consent() -> None:
     def places_asked(text: str) -> list[str]:
         campaign = parse_campaign(CAMPAIGN.format(more=f"hosts: {{{text}}}"), origin="x.yaml")
         return [where for where, _ in consent.of_hosts(campaign.hosts)]

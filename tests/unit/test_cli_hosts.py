@@ -39,7 +39,9 @@ def test_hosts_fit_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) 
     assert second.split() == ["b", "128", *["unknown"] * 3, "0", "of", "0", "no"]
 
 
-def test_what_starts_agents_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_of_launcher_commands_are_escaped(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     say("mpirun: \x1b[2Jgone")
     assert "\x1b" not in capsys.readouterr().err
 

@@ -99,7 +99,7 @@ def test_a_small_run_imports_only_what_it_asks_for(tmp_path: Path) -> None:
     assert all(importlib.util.find_spec(name) for name in UNASKED)
 
 
-def test_what_judges_a_run_is_not_in_memory_while_it_loads(tmp_path: Path) -> None:
+def test_analysis_modules_are_not_imported_under_load(tmp_path: Path) -> None:
     """Asked when the trial is over, as the load generator returns."""
     code = f"""
 import sys
@@ -177,7 +177,7 @@ for words in {REPORTS!r}:
         (("script", "make", "users", "-o", "users.parquet"), "arrow"),
     ],
 )
-def test_what_lacks_an_extra_says_what_was_tried_and_how_to_install_it(
+def test_a_missing_extra_is_named_with_its_pip_command(
     arguments: tuple[str, ...], extra: str, tmp_path: Path
 ) -> None:
     write_run(tmp_path / "run")

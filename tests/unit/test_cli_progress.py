@@ -96,7 +96,7 @@ def test_a_pipe_gets_plain_lines(clock: Clock, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("stream", [io.StringIO, lambda: Terminal()])
-def test_what_a_host_says_steers_no_terminal(
+def test_control_characters_from_a_host_are_escaped(
     monkeypatch: pytest.MonkeyPatch, stream: Callable[[], io.StringIO]
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -110,9 +110,7 @@ def test_what_a_host_says_steers_no_terminal(
     assert "\x07" not in screen.getvalue()
 
 
-def test_who_wants_quiet_hears_what_went_wrong_alone(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_quiet_prints_only_errors(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     view = progress.make_view([planned(1), planned(2), planned(3)], is_quiet=True)
     for event in STORY:
         clock.now += 1.0
@@ -130,7 +128,7 @@ def test_who_wants_quiet_hears_what_went_wrong_alone(
     ]
 
 
-def test_where_another_tells_how_far_it_is_a_terminal_keeps_only_what_went_wrong(
+def test_a_terminal_with_another_progress_keeps_only_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -148,7 +146,7 @@ def test_where_another_tells_how_far_it_is_a_terminal_keeps_only_what_went_wrong
 @pytest.mark.parametrize(
     ("state", "exit_code", "lines"), [("ended", 0, 0), ("ended", 3, 1), ("timed out", None, 1)]
 )
-def test_who_wants_quiet_hears_of_hooks_that_failed_alone(
+def test_quiet_prints_only_failed_hooks(
     capsys: pytest.CaptureFixture[str], state: str, exit_code: int | None, lines: int
 ) -> None:
     entry = {

@@ -100,7 +100,7 @@ def test_the_ratio_is_b_over_a_and_turns_round_with_the_arms() -> None:
     assert (there.verdict, back.verdict) == ("faster", "slower")
 
 
-def test_of_times_the_smaller_is_the_faster() -> None:
+def test_the_smaller_time_is_the_faster() -> None:
     a = arm("a", {"query": rates(10)}, metric=SECONDS)
     b = arm("b", {"query": rates(5, seed=2)}, metric=SECONDS)
     assert only(comparison.compare(a, b)).verdict == "faster"

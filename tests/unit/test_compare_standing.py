@@ -18,7 +18,7 @@ def test_a_number_that_the_client_limited_voids_the_comparison(label: str) -> No
     a = as_bound(arm("a", {"get": rates(100)}), label)
     case = only(comparison.compare(a, b))
     assert (case.verdict, case.standings) == ("no ratio", ("bound", "valid"))
-    # Nor is one bound of the client's held against another.
+    # Two bounds of the client are not compared either.
     assert only(comparison.compare(a, as_bound(b, label))).verdict == "no ratio"
 
 

@@ -47,7 +47,7 @@ def saying(
         (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 100_000, 200),
     ],
 )
-def test_what_is_no_status_is_no_answer(first_bytes: bytes, status: int | None) -> None:
+def test_an_answer_needs_a_status(first_bytes: bytes, status: int | None) -> None:
     with saying(lambda connection: connection.sendall(first_bytes)) as url:
         assert answer_of(url) == status
 

@@ -81,7 +81,7 @@ def test_osds_of_a_pool_are_asked_alone_and_together_and_then_added_up(
 
 
 @pytest.mark.parametrize("groups", ["[1]", '{"pg_stats": [{}]}', '[{"acting": ["x"]}]', "no JSON"])
-def test_what_is_no_list_of_placement_groups_ends_the_ceiling(
+def test_an_invalid_list_of_placement_groups_ends_the_ceiling(
     groups: str, tmp_path: Path, loadgen: FakeLoadgen, programs: Path
 ) -> None:
     program(programs, "ceph", f"echo '{groups}'")
@@ -150,7 +150,7 @@ def test_an_interrupted_ceiling_is_measured_again_and_a_finished_one_is_not(
     assert sum("first" in call for call in calls(programs)) == 1
 
 
-def test_what_a_ceiling_made_goes_away_when_it_fails_and_what_was_there_stays(
+def test_a_failed_ceiling_removes_its_own_data_only(
     tmp_path: Path, loadgen: FakeLoadgen, programs: Path
 ) -> None:
     program(programs, "fio", "echo broken >&2; exit 1")
@@ -201,7 +201,7 @@ def test_a_good_measurement_outlives_its_clean_up_and_says_what_is_left(
     )
 
 
-def test_what_an_interrupted_ceiling_left_behind_is_told(
+def test_leftovers_of_an_interrupted_ceiling_are_reported(
     tmp_path: Path, loadgen: FakeLoadgen, programs: Path
 ) -> None:
     (tmp_path / "mount").mkdir()

@@ -24,7 +24,7 @@ def test_the_build_that_measures_is_named() -> None:
     assert "pyarrow" in versions
 
 
-def test_of_the_kernels_command_line_only_what_bears_on_speed_is_kept(
+def test_only_speed_options_of_the_kernel_command_line_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     line = "BOOT_IMAGE=/vmlinuz token=secret mitigations=off isolcpus=2-3 console=ttyS0"

@@ -36,7 +36,7 @@ def shortages_of(planned: Plan, limits: Limits, *, certain: bool = True) -> list
     ]
 
 
-def test_what_fits_is_not_spoken_of() -> None:
+def test_valid_values_are_not_mentioned() -> None:
     assert shortages(demands_of(plan("{threads: 250}")), HOST) == []
 
 
@@ -78,7 +78,7 @@ def test_a_rate_of_new_connections_beyond_the_ports_is_refused() -> None:
     assert "1,000 in TIME_WAIT" in text
 
 
-def test_where_ports_are_used_again_more_is_possible() -> None:
+def test_reused_ports_allow_more_connections() -> None:
     reusing = replace(HOST, tcp_tw_reuse=1)
     assert shortages_of(per_request("{rate: 5000, clients_max: 100}"), reusing) == []
     own_host = replace(HOST, tcp_tw_reuse=2)

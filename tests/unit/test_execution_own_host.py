@@ -34,6 +34,6 @@ def test_a_name_counts_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_on_own_host("s3", {"endpoints": ["http://this-machine:9000"]}) is True
 
 
-def test_where_any_address_can_be_bound_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_is_unknown_if_any_address_can_be_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "_lets_anything_bind", lambda: True)
     assert is_on_own_host("s3", {"endpoints": ["http://127.0.0.1:9000"]}) is None

@@ -39,7 +39,7 @@ def test_a_program_that_takes_too_long_is_ended_with_all_that_it_started(
     assert ends(int(child.read_text()))
 
 
-def test_what_a_program_leaves_running_is_not_waited_for_and_not_ended(tmp_path: Path) -> None:
+def test_background_processes_of_a_program_are_neither_awaited_nor_ended(tmp_path: Path) -> None:
     child = tmp_path / "child"
     ended = wait(["sh", "-c", f"sleep 1000 & echo $! > {child}"])
     assert ended.is_good

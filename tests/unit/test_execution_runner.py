@@ -92,7 +92,7 @@ def test_every_trial_is_run_in_order_and_kept(
     assert kinds.count(TrialEnded) == len(plan.trials)
 
 
-def test_what_earlier_trials_left_is_kept_with_measured_trials_and_told(
+def test_residue_of_earlier_trials_is_recorded_and_reported(
     tmp_path: Path, loadgen: FakeLoadgen, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     residue = {

@@ -21,7 +21,7 @@ def wave(second: int) -> float:
 
 
 def rows_of_exporters(started_unix_ns: int) -> list[tuple]:
-    """Two hosts: a counter of bytes, a gauge in seconds, and much that stands still."""
+    """Two hosts: a counter of bytes, a gauge in seconds, and many constant series."""
     rows = []
 
     def add(second, host, metric, value, labels=""):
@@ -86,7 +86,7 @@ def test_the_charts_stand_in_the_evidence_with_metric_unit_and_host(run):
     charts = charts_of_run(run, findings)
     sent, queue = charts["target-osds-node-sent-bytes-total"], charts["target-osds-queue-seconds"]
     assert sent.caption.startswith("osd1, osd2.")
-    assert "1 stood still;" in queue.caption
+    assert "1 did not change;" in queue.caption
     assert {row["series"] for row in queue.rows} == {"osd1", "osd2"}
     shown = drawn_of_run(run, findings)["exporters"]
     assert shown[0]["unit"] == "MiB/s"

@@ -112,7 +112,7 @@ def test_a_fault_ends_with_a_controller_that_is_killed(tmp_path: Path) -> None:
     assert ends(int(number.read_text()))
 
 
-def test_of_a_fault_and_its_undoing_that_both_fail_the_first_is_told(tmp_path: Path) -> None:
+def test_the_first_failure_of_a_fault_and_its_undo_is_reported(tmp_path: Path) -> None:
     text = "faults: [{at: 1ms, lasts: 1s, name: cut, run: [no-such-program], undo: [nor-this]}]\n"
     plan = plan_of(text)
     trial = next(trial.document for trial in plan.trials if trial.is_measured)

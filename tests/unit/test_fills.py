@@ -97,7 +97,7 @@ def test_every_block_begins_with_the_lowest_level_again() -> None:
     assert all(not fill.startswith(other) for fill in fills for other in fills if fill != other)
 
 
-def test_what_a_store_holds_already_counts() -> None:
+def test_existing_data_counts_towards_the_fill_level() -> None:
     held = {"a": StoreSize(total_bytes=100 * GIB, used_bytes=20 * GIB)}
     (filled,) = [step for step in outline(plan_of("fill: 30%", stores=held)) if step[0] == "fill"]
     assert filled == ("fill", 30, 10)
@@ -154,7 +154,7 @@ def test_a_fill_that_was_cut_off_is_made_again_and_one_that_was_not_stays() -> N
     assert [planned.phase for planned in after.trials] == ["put", "get", "clean-up", "clean-up"]
 
 
-def test_what_an_ended_run_left_of_a_fill_is_found_to_be_cleaned() -> None:
+def test_leftovers_of_a_fill_are_found_by_clean_up() -> None:
     plan = plan_of("fill: 30%")
     (filled,) = [planned.document for planned in plan.trials if planned.phase == "fill"]
     (left,) = remains(plan.documents(), {filled["id"]: {}}, DRIVERS)
@@ -202,7 +202,7 @@ def test_a_pool_is_as_large_as_ceph_says(monkeypatch: pytest.MonkeyPatch) -> Non
         (b'{"pools": [{"name": "p"}]}', 0, "free bytes", type(None)),
     ],
 )
-def test_what_ceph_does_not_say_is_an_error_with_a_way_out(
+def test_missing_values_of_ceph_are_errors_with_a_hint(
     output: bytes, code: int, message: str, cause: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InputError, match=message) as stop:

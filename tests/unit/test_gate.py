@@ -46,7 +46,7 @@ def test_a_build_passes_if_it_is_as_good_and_fails_if_it_is_much_worse() -> None
     assert gate_of(rate=1.2, cpu=0.8).outcome == "no worse"
 
 
-def test_what_is_open_says_how_many_blocks_more_decide_it() -> None:
+def test_an_open_answer_says_how_many_more_blocks_decide_it() -> None:
     open_gate = gate_of(rate=1.0, cpu=1.0, spread=0.04, most=100)
     assert open_gate.outcome == "not decided"
     more = open_gate.blocks_more
@@ -92,7 +92,7 @@ def test_the_time_left_is_that_of_all_blocks_where_no_look_knows_better() -> Non
         assert left in line_after_block(gate, look, SECOND_NS)
 
 
-def test_a_void_result_is_no_answer() -> None:
+def test_a_void_result_is_not_the_answer() -> None:
     assert gate_of(rate=1.0, cpu=1.0, standing="void").outcome == "void"
 
 
@@ -162,7 +162,7 @@ def check_error_rates(*, gates: int, seed: int, spread: float = 0.02) -> None:
     most = ALPHA + 3 * (ALPHA * (1 - ALPHA) / gates) ** 0.5
     assert at_margin.count("no worse") / gates < most
     assert at_margin.count("worse") / gates < most
-    # Not for want of looking: an error rate far below the one that is told would be wasted blocks.
+    # The looks use the error rate up: a rate far below the stated one would waste blocks.
     assert at_margin.count("no worse") / gates > ALPHA / 3
     equal = [outcome(rules, chance, 0.0, rules.spread) for _ in range(gates)]
     assert equal.count("no worse") / gates > POWER - 3 * (POWER * (1 - POWER) / gates) ** 0.5

@@ -64,7 +64,7 @@ def test_a_printed_ratio_is_that_of_the_printed_rates(tmp_path):
         assert units.format_rate(rate) in screen.sentence
 
 
-def test_of_blocks_that_one_target_lacks_neither_number_is_shown(tmp_path):
+def test_blocks_that_one_target_lacks_count_for_neither(tmp_path):
     path = in_turns(tmp_path / "run")
     for file in path.glob("*/0012.*"):
         file.unlink()
@@ -136,7 +136,7 @@ def test_one_trial_of_each_target_is_no_claim(tmp_path):
     assert screen.confidence == 1
 
 
-def test_what_limits_two_targets_is_said_once(tmp_path):
+def test_one_limit_of_two_targets_is_named_once(tmp_path):
     folder = Folder(tmp_path / "run", "two", seconds=4)
     busy = {"thread_cpu_ns": [4 * 10**9], "thread_run_delay_ns": [0], "thread_awake_ns": [0]}
     for number, target in enumerate(("one", "other"), start=1):
@@ -222,7 +222,7 @@ def void_trial(folder, number, operation, target="ceph", **place):
     folder.write(document, rows)
 
 
-def test_what_goes_beside_void_reads_and_writes_is_no_headline(tmp_path):
+def test_operations_beside_void_reads_and_writes_are_not_the_headline(tmp_path):
     folder = Folder(tmp_path / "run", "void", seconds=4)
     void_trial(folder, 1, "get")
     folder.add(trial(2, "ceph", "head"), 3)

@@ -50,7 +50,7 @@ def test_the_sentence_answers_for_the_newest_run(levels, sentence):
     assert re.search(sentence, re.search(r'<p class="headline">(.*?)</p>', page)[1])
 
 
-def test_what_got_worse_is_drawn_and_stands_first():
+def test_regressions_are_drawn_first():
     nights = []
     for night in range(7):
         entry_of_night = entry(night, 1000.0)

@@ -46,6 +46,6 @@ def test_a_setting_that_jobs_do_not_have_is_refused(name: str) -> None:
         Slurm(hosts("slurm", job={**JOB, name: "x"}), {}).job("job1", Path("/x"))
 
 
-def test_what_a_job_lacks_is_said() -> None:
+def test_missing_keys_of_a_job_are_named() -> None:
     with pytest.raises(HostError, match=r"\bcores\b.*\bmemory\b"):
         Slurm(hosts("slurm"), {}).job("job1", Path("/x"))

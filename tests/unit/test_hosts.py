@@ -146,7 +146,7 @@ def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
         ("sweep={hosts: [2, 9]}", "found 9 hosts"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_place(change: str, fact: str) -> None:
+def test_impossible_values_are_refused_with_their_place(change: str, fact: str) -> None:
     assert fact in mistakes(change)
 
 
@@ -209,7 +209,7 @@ def test_shares_add_up_to_the_whole_and_none_is_empty(
     assert [share["agent"] for share in shares] == list(division.shares)
 
 
-def test_what_removes_a_dataset_is_done_by_one_host() -> None:
+def test_a_dataset_is_removed_by_one_host() -> None:
     division = divide(whole(phase="clean-up", hosts=3), ["a", "b", "c"])
     assert list(division.shares) == ["a"]
     assert "portion" not in division.shares["a"]
@@ -360,7 +360,7 @@ def test_a_controller_that_stood_still_gives_its_hosts_time_to_be_heard() -> Non
         host.last_message -= 60
     trial._turn()
     assert {host.state for host in trial._hosts.values()} == {"loading"}
-    # It did not stand still this time: they are silent.
+    # The controller did not stall this time: the hosts are silent.
     for host in trial._hosts.values():
         host.last_message -= 60
     trial._turn()
@@ -504,7 +504,7 @@ HOST_FINDERS = (
         ({"state": "lost", "reason": "it went"}, "HOST_LOST", ("b", "0001", "(it went)")),
     ],
 )
-def test_what_hosts_did_wrong_is_found(
+def test_problems_of_hosts_are_found(
     host: dict[str, Any], label: str, facts: tuple[str, ...]
 ) -> None:
     ok = {"state": "finished", "reason": None, "clients": 1, "requests": 95}

@@ -63,7 +63,7 @@ def test_another_version_is_named_on_both_sides(tmp_path: Path) -> None:
         invitation().text().replace('"run"', '"ran"'),
     ],
 )  # fmt: skip
-def test_what_is_no_invitation_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_invitation_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x"
     path.write_text(text)
     path.chmod(0o600)
@@ -162,7 +162,7 @@ def test_a_connection_that_died_makes_room_for_another_agent(
         assert [message.name for message in list(listening.inbox.queue)] == ["hello", "gone"]
 
 
-def test_a_host_that_says_too_much_fills_no_memory_and_holds_up_no_other(
+def test_a_host_that_floods_the_controller_affects_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(carrier, "UNHEARD_BYTES_MAX", 1 << 20)

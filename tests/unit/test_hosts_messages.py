@@ -74,7 +74,7 @@ def reading(**values: Any) -> bytes:
         ("want", {"sha256": "0", "offset": -1}, "want.offset"),
     ],
 )
-def test_a_host_that_says_what_is_no_message_is_lost_and_the_others_go_on(
+def test_a_host_with_an_invalid_message_is_lost_and_the_others_continue(
     word: str, body: dict[str, Any], reason: str
 ) -> None:
     trial = standing(["a", "b"])
@@ -86,7 +86,7 @@ def test_a_host_that_says_what_is_no_message_is_lost_and_the_others_go_on(
     assert len(a.reason) < 200
 
 
-def test_what_comes_too_late_of_an_earlier_attempt_loses_no_host() -> None:
+def test_a_late_message_of_an_earlier_attempt_loses_no_host() -> None:
     trial = standing(["a"])
     for attempt, state in ((0, "loading"), (1, "lost")):
         body = {"attempt": attempt, "rows": b"no table", "live": "{}"}

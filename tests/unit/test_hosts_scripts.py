@@ -39,7 +39,7 @@ def test_a_file_comes_piece_by_piece_and_only_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [b"another", b"012345678", b""])
-def test_what_is_not_the_file_is_refused_and_not_kept(tmp_path: Path, wrong: bytes) -> None:
+def test_a_file_with_another_digest_is_refused_and_not_kept(tmp_path: Path, wrong: bytes) -> None:
     sender = Sender(b"0123456789")
     (sha256,) = sender.files
     sender.files[sha256] = wrong

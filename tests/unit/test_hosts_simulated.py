@@ -5,7 +5,7 @@ from pathlib import Path
 import hosts_simulated
 
 
-def test_what_agents_send_is_all_kept(tmp_path: Path) -> None:
+def test_all_rows_of_agents_are_kept(tmp_path: Path) -> None:
     cost = hosts_simulated.feed(9, 2, tmp_path / "run")
     assert cost.agents == 9
     assert cost.cpu_s > 0

@@ -505,7 +505,7 @@ def assert_refused(
 
 
 @pytest.mark.parametrize("form", [name for name in importers.IMPORTERS if name != "warp"])
-def test_what_is_not_there_or_no_text_is_refused(tmp_path: Path, form: str) -> None:
+def test_missing_and_binary_files_are_refused(tmp_path: Path, form: str) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(bytes(range(256)) * 4)
     for path in (tmp_path / "missing", binary):

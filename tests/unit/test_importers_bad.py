@@ -118,7 +118,7 @@ def test_the_value_that_is_wrong_is_named_by_its_way_through_the_document(
 
 
 @pytest.mark.parametrize("key", ["bw_bytes", "iops"])
-def test_a_rate_that_fio_does_not_print_is_no_measurement(key: str, tmp_path: Path) -> None:
+def test_a_rate_that_fio_does_not_print_is_not_a_measurement(key: str, tmp_path: Path) -> None:
     document = json.loads(SAMPLES["fio"].read_text())
     document["jobs"][0]["read"] |= {"runtime": 0, key: None, "bw": None}
     path = tmp_path / "fio.json"
@@ -159,9 +159,7 @@ HARMLESS = {("rados-bench", "semicolons")}
 
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("form", SAMPLES)
-def test_what_is_no_file_of_the_tool_is_refused_by_its_name(
-    form: str, kind: str, tmp_path: Path
-) -> None:
+def test_a_file_of_another_tool_is_refused_by_name(form: str, kind: str, tmp_path: Path) -> None:
     if (form, kind) in HARMLESS:
         return
     path = tmp_path / "changed.txt"

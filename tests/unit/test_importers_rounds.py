@@ -56,7 +56,7 @@ def test_elbenchos_json_says_the_same_as_its_csv(tmp_path: Path) -> None:
 def test_fios_total_latency_is_taken_where_it_alone_is_distributed(
     tmp_path: Path, *, is_absent: bool
 ) -> None:
-    """As with lat_percentiles=1: percentiles stand beside the total latency."""
+    """With lat_percentiles=1, percentiles are part of the total latency."""
     document = json.loads((DATA / "fio-read-4m.json").read_text())
     read_too = document["jobs"][0]["read"]
     completion = read_too["clat_ns"]

@@ -176,7 +176,7 @@ def test_mdtests_rates_are_those_of_an_iteration(tmp_path: Path) -> None:
     assert {cell.clients for cell in cells} == {8}
 
 
-def test_of_several_iterations_mdtest_prints_the_mean(tmp_path: Path) -> None:
+def test_mdtest_prints_the_mean_of_several_iterations(tmp_path: Path) -> None:
     mdtest = imported("mdtest", [written(tmp_path, "mdtest.txt", MDTEST_3_0)])
     assert [trial.phase for trial in mdtest.trials] == ["create", "delete"]
     assert mdtest.trials[0].source["min"] == 39_000
@@ -256,7 +256,7 @@ def test_rollbacks_of_rados_bench_are_refused_as_such(tmp_path: Path) -> None:
             importers.find("rados-bench").read([file], NOTHING)
 
 
-def test_what_totals_do_not_say_the_caller_may(tmp_path: Path) -> None:
+def test_callers_may_state_values_missing_from_totals(tmp_path: Path) -> None:
     hints = Hints(threads=16, size_bytes=4096, target="rgw")
     (trial, *_) = imported("hsbench", [written(tmp_path, "o.csv", HSBENCH)], hints).trials
     assert (trial.clients, trial.size_bytes, trial.target) == (16, 4096, "rgw")

@@ -162,7 +162,7 @@ def test_bytes_that_do_not_fit_their_rate_are_refused(tmp_path: Path) -> None:
         imported("fio", [path])
 
 
-def test_what_fio_prints_around_its_json_is_skipped(tmp_path: Path) -> None:
+def test_text_around_the_json_of_fio_is_skipped(tmp_path: Path) -> None:
     so_far = fio_document([fio_entry(fio_direction(total_ios=20_000, iops=2000.0))])
     whole = fio_document([fio_entry(fio_direction())])
     text = f"\ufefffio: capping iodepth\r\n{so_far}{whole}bye\n"
@@ -346,14 +346,14 @@ def test_an_elbencho_table_may_have_a_head_for_each_benchmark(tmp_path: Path) ->
     assert second.started_unix_ns == 1_605_930_108_000_000_000
 
 
-def test_what_elbencho_does_not_say_is_not_stated(tmp_path: Path) -> None:
+def test_values_missing_from_elbencho_are_not_stated(tmp_path: Path) -> None:
     head = "operation,time ms [last],IOPS [last],MiB [last],block size"
     cell = only_cell("elbencho", tmp_path, f"{head}\nREAD,10,204800,8,4096\n")
     assert (cell.requests, cell.clients) == (2048, None)
     assert cell.trial_rates[0].started_unix_ns is None
 
 
-def test_what_is_not_stated_is_null_in_json_and_no_number_on_screen(
+def test_an_unstated_value_is_null_in_json_and_blank_on_screen(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path, run = tmp_path / "old.csv", str(tmp_path / "run")
@@ -439,7 +439,7 @@ def test_both_directions_at_once_are_a_mix(tmp_path: Path) -> None:
             imported("iperf3", [path])
 
 
-def test_what_udp_was_limited_to_is_carried(tmp_path: Path) -> None:
+def test_the_rate_limit_of_udp_is_kept(tmp_path: Path) -> None:
     """Until 3.12 UDP has one sum: of the sent data."""
     limit = 8 * 100 * 2**20
     start = iperf_start(protocol="UDP", blksize=1024, target_bitrate=limit)

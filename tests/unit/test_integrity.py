@@ -212,7 +212,7 @@ def test_a_run_that_goes_on_has_the_digests_of_its_new_end(run_path: Path) -> No
         ({"iterations": [{"iteration": 1, "start_ns": 0, "end_ns": S // 2}]}, 1),
     ],
 )
-def test_what_cannot_be_is_said(changes: dict, count: int) -> None:
+def test_impossible_settings_are_named(changes: dict, count: int) -> None:
     iteration = {
         "iteration": 1,
         "start_ns": 0,

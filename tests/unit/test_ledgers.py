@@ -57,7 +57,7 @@ def test_attempts_follow_each_other_also_behind_a_frame_that_was_cut_off(tmp_pat
     assert sum(len(frame.content) + 40 for frame in frames_in(ledger)) == len(ledger)
 
 
-def test_what_hosts_send_is_frames_of_pages_and_nothing_else() -> None:
+def test_hosts_send_only_frames_of_pages() -> None:
     sound = frame(1, bytes(PAGE_BYTES)) + frame(2, b"\1", kind=2)
     check_frames(sound)
     damaged = bytearray(sound)
@@ -88,7 +88,7 @@ def test_the_bound_on_wrong_objects_is_clopper_and_pearsons(wrong: int, looked_a
     assert upper_bound(wrong, looked_at) == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_defect_of_16_in_100_000_needs_as_many_objects_as_the_field_says() -> None:
+def test_the_bound_of_a_sample_is_that_of_the_literature() -> None:
     assert upper_bound(0, 18_722) == pytest.approx(0.00016, rel=1e-3)
     assert upper_bound(5, 5) == 1.0
 

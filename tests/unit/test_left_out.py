@@ -27,7 +27,7 @@ from tests.unit.synthetic_run import SECOND_NS, Folder, trial, trial_rows
 from tests.unit.test_headline import closed
 
 SECONDS = 4
-# Both cores of the client stood still for half of what was measured.
+# Both cores of the client stalled for half of the measured time.
 STALL = {
     "stalls": [
         {"core": core, "seconds": [[1, SECOND_NS], [2, SECOND_NS]]} for core in (None, 0, 1)
@@ -109,9 +109,7 @@ def test_a_block_with_a_fault_of_the_client_or_the_record_is_left_out(
 
 
 @pytest.mark.parametrize("reason", OF_CLIENT_OR_RECORD)
-def test_where_half_of_the_blocks_have_a_fault_all_of_them_stay(
-    tmp_path: Path, reason: str
-) -> None:
+def test_all_blocks_stay_if_half_of_them_have_a_fault(tmp_path: Path, reason: str) -> None:
     findings = _blocks(tmp_path, {2, 3}, OF_CLIENT_OR_RECORD[reason], blocks=4)
     (cell,) = findings.rounds
     assert len(cell.trials) == 4
@@ -122,7 +120,7 @@ def test_where_half_of_the_blocks_have_a_fault_all_of_them_stay(
 
 @pytest.mark.parametrize("is_stalled", [False, True])
 @pytest.mark.parametrize("reason", OF_TARGET_OR_PERSON)
-def test_what_the_target_did_or_a_person_chose_is_not_left_out(
+def test_trials_spoiled_by_the_target_or_a_person_are_not_left_out(
     tmp_path: Path, reason: str, is_stalled: bool
 ) -> None:
     """A stall of the client beside it takes nothing of it away."""
@@ -299,7 +297,7 @@ def test_a_target_gains_nothing_by_failing_in_its_slow_trials() -> None:
 
 
 @pytest.mark.parametrize(("reason", "blocks"), [("STALLED", 5), ("HOST_LOST", 4), ("ALTERED", 4)])
-def test_what_a_server_took_is_known_though_the_client_stalled(
+def test_server_resources_are_known_even_if_the_client_stalled(
     tmp_path: Path, reason: str, blocks: int
 ) -> None:
     _blocks(tmp_path, {3}, OF_CLIENT_OR_RECORD[reason])

@@ -333,7 +333,7 @@ def blocks(name: str, centre: float, seed: int, spread: float = 0.01) -> list[Me
     ]
 
 
-def test_a_target_that_stands_twice_gives_the_noise_floor_and_is_no_arm() -> None:
+def test_a_target_named_twice_gives_the_noise_floor() -> None:
     cells = [*blocks("a", 100, 1), *blocks("twin", 100, 2), *blocks("b", 150, 3)]
     made = account(cells, run="r", identical=(("a", "twin"),))
     finding_of = {finding.rule: finding for finding in judge(made)}
@@ -365,7 +365,7 @@ def test_every_mistake_has_one_check_and_every_result_its_evidence() -> None:
         assert all(result.evidence for result in results)
 
 
-def test_the_published_reports_fail_what_they_fail() -> None:
+def test_the_published_reports_fail_their_known_rules() -> None:
     hummingbird = outcomes(published.find("hummingbird").account())
     assert {key for key, value in hummingbird.items() if value == "fail"} == {
         "no-interval", "few-trials", "empty-system", "instrument-limited", "uncorrected-family",
@@ -381,7 +381,7 @@ def test_the_published_reports_fail_what_they_fail() -> None:
     assert outcomes(published.find("datasafe").account())["closed-loop-latency"] == "fail"
 
 
-def test_what_is_not_stated_is_neither_passed_nor_failed() -> None:
+def test_an_unstated_fact_neither_passes_nor_fails() -> None:
     outcome_of = outcomes(account([measurement(1.0), measurement(2.0, target="b")]))
     for check in (
         "not-interleaved",
@@ -458,7 +458,7 @@ def test_a_dataset_smaller_than_five_times_the_memory_fails() -> None:
         ((1.0, 1.0), "warm", "pass"),
     ],
 )
-def test_what_was_seen_of_the_page_cache_decides_before_the_sizes_do(
+def test_observations_of_the_page_cache_decide_before_sizes(
     cached: tuple[float, float], cache: str | None, outcome: str
 ) -> None:
     for dataset in (1, 10**6):

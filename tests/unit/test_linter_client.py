@@ -91,7 +91,7 @@ def test_a_core_that_is_kept_awake_for_due_times_is_no_limit() -> None:
     assert not limits_of(record(**times, thread_awake_ns=[2 * second_ns]), busy)
 
 
-def test_what_is_read_from_one_source_of_a_host_is_one_counter() -> None:
+def test_readings_from_one_source_of_a_host_are_one_counter() -> None:
     full = (*cpu("all", 0.97), *cpu("0", 0.97), *cpu("1", 0.98))
     assert counters("INSTRUMENT_CPU", *full) == 1
     assert counters("INSTRUMENT_CPU", *full, ("cgroup", "", "throttled_ns", 0, 2e7)) == 2
@@ -219,7 +219,7 @@ READ = {"bytes": 369e6, "bytes_received": 369e6}
         ),
     ],
 )
-def test_what_the_client_itself_drops_counts_against_its_card(
+def test_packets_dropped_by_the_client_count_against_its_card(
     lines: list[tuple[str, str, str, float, float]],
     summary: dict[str, float],
     expected: set[str],
@@ -227,7 +227,7 @@ def test_what_the_client_itself_drops_counts_against_its_card(
     assert flags(*CARD, *lines, **summary) == expected
 
 
-def test_what_is_lost_on_the_way_counts_against_the_path_unless_the_client_drops_it() -> None:
+def test_losses_count_against_the_path_unless_the_client_drops() -> None:
     counted = [("tcp", "", "segments_received", 0.0, 40_000)]
     few = ("tcp", "", "segments_out_of_order", 0.0, 300)
     many = ("tcp", "", "segments_out_of_order", 0.0, 500)

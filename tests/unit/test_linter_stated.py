@@ -45,9 +45,7 @@ def findings_of(made: Account, rule: str) -> list[Finding]:
         ("skyhook", {"ratio-in-words", "threads-and-cores"}),
     ],
 )
-def test_each_rule_speaks_of_the_published_reports_that_it_concerns(
-    name: str, expected: set[str]
-) -> None:
+def test_each_rule_finds_its_published_reports(name: str, expected: set[str]) -> None:
     assert rules(published.find(name).account()) & RULES == expected
 
 

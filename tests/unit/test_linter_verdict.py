@@ -56,7 +56,7 @@ def limit(**given: object) -> str:
     return decide(Observed(point=HERE, **given)).limit  # type: ignore[arg-type]
 
 
-def test_without_anything_observed_nothing_is_claimed() -> None:
+def test_without_observations_there_is_no_verdict() -> None:
     decision = decide(Observed(point=HERE))
     assert (decision.limit, decision.grade) == ("UNDETERMINED", None)
     assert decision.effect == "none"
@@ -84,7 +84,7 @@ def test_loads_with_more_or_less_in_the_page_cache_are_not_compared() -> None:
         assert (decision.limit, decision.next[1]) == ("UNDETERMINED", NEXT["cold"][1].format())
 
 
-def test_what_the_client_s_memory_answers_is_no_limit_of_the_target() -> None:
+def test_reads_from_the_client_s_memory_show_no_limit_of_the_target() -> None:
     def verdict_of(cached: float | None) -> Verdict:
         near = {**path(0.95), "TARGET_DISK": CeilingUse(name="device", share=0.95, share_max=0.95)}
         point, higher = (replace(point, cached=cached) for point in (HERE, FLAT))
@@ -106,12 +106,12 @@ def test_what_the_client_s_memory_answers_is_no_limit_of_the_target() -> None:
         for observation in verdict.observations
     }
     assert states["client's page cache"] == ("open", 1.0)
-    # A full client is one all the same.
+    # A saturated client still counts.
     busy = Observed(point=replace(HERE, cached=1.0), higher=replace(FLAT, cached=1.0), flags=CPU)
     assert decide(busy).limit == "INSTRUMENT_CPU"
 
 
-def test_of_several_limits_that_stand_the_surest_is_named_first() -> None:
+def test_the_surest_of_several_limits_is_named_first() -> None:
     everything = {
         "failed_checks": [FAILED],
         "null_rate": 1100.0,
@@ -163,10 +163,10 @@ def test_two_limits_that_stand_are_both_named() -> None:
     decision = decide(Observed(point=HERE, flags=CPU, server={"cpu": 0.99}))
     assert (decision.limit, decision.also) == ("INSTRUMENT_CPU", ("TARGET_CPU",))
     assert decision.effect == "bound"
-    # A share of the null target's rate is no second cause: it is the same client.
+    # The share of the null target's rate is the same cause: the client.
     decision = decide(Observed(point=HERE, flags=CPU, null_rate=1100.0))
     assert (decision.limit, decision.also, decision.grade) == ("INSTRUMENT_CPU", (), "B")
-    # Refused clients ask again at once, and are busy by that.
+    # Refused clients retry at once, which keeps them busy.
     decision = decide(Observed(point=HERE, flags=CPU, throttled=0.5))
     assert (decision.limit, decision.also) == ("TARGET_THROTTLED", ())
 
@@ -174,7 +174,7 @@ def test_two_limits_that_stand_are_both_named() -> None:
 def test_a_full_resource_outranks_more_load_that_brings_more() -> None:
     more = {"higher": LoadPoint(load=128, rate=1200), "server": {"cpu": 0.99}}
     assert limit(**more) == "TARGET_CPU"
-    # One that is merely busy had room for the higher rate.
+    # A resource that is merely busy had room for the higher rate.
     assert limit(**{**more, "server": {"cpu": 0.85}}) == "NOT_SATURATED"
     assert limit(server={"cpu": 0.85}) == "TARGET_CPU"
 
@@ -184,7 +184,7 @@ def test_one_full_core_of_many_is_seen() -> None:
     decision = decide(Observed(point=HERE, server={"cpu": 0.125, "core": 1.0}, **flat))  # type: ignore[arg-type]
     assert (decision.limit, decision.grade) == ("TARGET_CPU", "B")
     assert limit(server={"cpu": 0.5, "core": 0.85}, **flat) == "TARGET_SOFTWARE"
-    # All are busy: that the busiest of them is busier still refutes nothing.
+    # If all cores are busy, a busier one refutes nothing.
     assert limit(server={"cpu": 0.85, "core": 0.88}, **flat) == "TARGET_CPU"
 
 
@@ -195,7 +195,7 @@ def test_packets_that_the_target_drops_outweigh_the_mean_use_of_its_card() -> No
     assert limit(**flat, losses={"TARGET_NETWORK": [lost]}) == "TARGET_NETWORK"
 
 
-def test_a_load_that_a_lower_one_passed_says_nothing_of_more_load() -> None:
+def test_a_load_below_the_rate_of_a_lower_one_shows_no_trend() -> None:
     rise = {"higher": LoadPoint(load=128, rate=2000)}
     assert limit(**rise) == "NOT_SATURATED"
     decision = decide(Observed(point=HERE, best_below=1950.0, **rise))
@@ -206,46 +206,46 @@ def test_a_load_that_a_lower_one_passed_says_nothing_of_more_load() -> None:
 def test_a_ceiling_that_was_passed_or_fell_proves_nothing() -> None:
     flat = {"higher": FLAT, **IDLE_CLIENT}
     assert limit(**flat, ceilings=path(0.5)) == "TARGET"
-    # Another load went beyond it: then it is no ceiling for this one either.
+    # Another load exceeded the ceiling, so it does not hold for this one either.
     assert limit(**flat, ceilings=path(0.95, share_max=1.2)) == "BEYOND_CLIENT"
-    # It fell while it was measured: what the path carries now is not known.
+    # The ceiling fell while it was measured, so its present value is unknown.
     assert limit(**flat, ceilings=path(0.5, is_steady=False)) == "BEYOND_CLIENT"
     assert limit(**flat, ceilings=path(0.95, is_steady=False)) == "NETWORK_PATH"
 
 
-def test_a_resource_that_is_busy_while_more_clients_bring_more_is_named_beside() -> None:
+def test_a_busy_resource_is_named_second_while_more_clients_raise_the_rate() -> None:
     rise = {"higher": LoadPoint(load=128, rate=1400, time_s=0.09), "flags": CPU, "occupied": 0.6}
     decision = decide(Observed(point=HERE, **rise))  # type: ignore[arg-type]
     assert (decision.limit, decision.also) == ("NOT_SATURATED", ("INSTRUMENT_CPU",))
-    # Unless a quota or other programs kept its threads from running most of the time.
+    # It comes first if a quota or other programs kept its threads from running most of the time.
     for waiting, expected in ((0.8, "INSTRUMENT_CPU"), (0.2, "NOT_SATURATED")):
         waited = Evidence("load thread waiting", waiting, RUN_DELAY, source=LOAD_THREADS)
         flags = {"INSTRUMENT_CPU": [*CPU["INSTRUMENT_CPU"], waited]}
         assert limit(**{**rise, "flags": flags, "occupied": 0.95}) == expected
-    # At the highest load nothing shows that more would come, and a thread that is idle for much of
-    # the time after a steep rise is not what holds it.
+    # At the highest load it is unknown whether more load would help, and a thread that is often
+    # idle after a steep rise is not the limit.
     steep = {"lower": LoadPoint(load=32, rate=600, time_s=0.053), "flags": CPU}
     assert limit(**steep, occupied=0.6) == "UNDETERMINED"
     assert limit(**steep, occupied=0.9) == "INSTRUMENT_CPU"
-    # Clients that find no port try again at once, and fill the processor by that.
+    # Clients that find no free port retry at once, which saturates the CPU.
     ports = {"INSTRUMENT_SOCKETS": [Evidence(metric="no_ports", value="x", threshold="none")]}
     assert limit(flags={**CPU, **ports}, refused_here=0.5) == "INSTRUMENT_SOCKETS"
     assert limit(flags={**CPU, **ports}, refused_here=0.001) == "INSTRUMENT_CPU"
 
 
-def test_time_that_grows_with_the_load_bounds_what_more_can_bring() -> None:
+def test_growing_times_bound_the_rate_of_more_load() -> None:
     watched = {**IDLE_CLIENT, "ceilings": path(0.5)}
-    # 32 more clients took 32 ms more: never more than 1,000/s.
+    # 32 more clients took 32 ms more: the rate stays below 1,000/s.
     assert limit(lower=LoadPoint(load=32, rate=800, time_s=0.032), **watched) == "TARGET"
     # 32 more clients took 12 ms more: up to 2,600/s are possible.
     assert limit(lower=LoadPoint(load=32, rate=800, time_s=0.052), **watched) == "UNDETERMINED"
 
 
-def test_a_device_that_always_has_work_is_named_where_nothing_else_is() -> None:
+def test_a_busy_device_is_named_if_nothing_else_is() -> None:
     assert limit(server={"disk": 0.99}) == "TARGET_DISK"
     both = decide(Observed(point=HERE, server={"disk": 0.99, "cpu": 0.97}))
     assert (both.limit, both.also) == ("TARGET_CPU", ())
-    # One that serves many requests at once may have room or not; its ceiling would tell.
+    # A device that serves many requests at once may have room; only its ceiling shows that.
     flat = {"higher": FLAT, **IDLE_CLIENT}
     decision = decide(Observed(point=HERE, server={"device": 0.99}, ceilings=path(0.5), **flat))  # type: ignore[arg-type]
     assert decision.limit == "TARGET"
@@ -254,7 +254,7 @@ def test_a_device_that_always_has_work_is_named_where_nothing_else_is() -> None:
     assert limit(server={"device": 0.99}, ceilings=room, **flat) == "TARGET_SOFTWARE"
 
 
-def test_clients_that_are_all_in_a_request_may_be_too_few_for_a_rate() -> None:
+def test_busy_clients_may_be_too_few_for_a_rate() -> None:
     full = {**OVERLOADED, **IDLE_CLIENT, "in_flight": 1.0, "clients_max": 64, "occupied": 0.1}
     decision = decide(Observed(point=HERE, **full))  # type: ignore[arg-type]
     assert decision.limit == "UNDETERMINED"
@@ -263,10 +263,10 @@ def test_clients_that_are_all_in_a_request_may_be_too_few_for_a_rate() -> None:
     assert limit(**full, grows_slower=True) == "BEYOND_CLIENT"
     met = LoadPoint(load=500, rate=500, time_s=0.02)
     assert limit(**full, met_below=met) == "BEYOND_CLIENT"
-    # They took no longer than at a rate that was served: more clients would bring more.
+    # They took no longer than at an achieved rate: more clients would raise the rate.
     assert limit(**full, met_below=replace(met, time_s=0.063)) == "NOT_SATURATED"
     assert limit(**full, met_below=replace(met, time_s=0.052)) == "UNDETERMINED"
-    # Clients that are free show that the target is slower than what was asked for.
+    # Idle clients show that the target is slower than the requested rate.
     assert limit(**{**full, "in_flight": 0.5}) == "BEYOND_CLIENT"
 
 
@@ -274,7 +274,7 @@ def test_clients_that_are_all_in_a_request_may_be_too_few_for_a_rate() -> None:
     ("kind", "pause_ms", "is_broken"),
     [("open", 800, False), ("open", 100, True), ("closed", 800, True)],
 )
-def test_long_requests_that_a_window_cuts_are_no_broken_account(
+def test_long_requests_cut_by_the_window_keep_the_accounting_consistent(
     kind: str, pause_ms: int, is_broken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = Histogram()
@@ -288,15 +288,15 @@ def test_long_requests_that_a_window_cuts_are_no_broken_account(
     assert little.has_too_many_in_flight([part]) is is_broken  # type: ignore[list-item]
 
 
-def test_a_full_core_is_no_limit_of_threads_with_time_left() -> None:
-    # Others fill the core; how much of the time the thread itself took or wanted is known.
+def test_a_full_core_does_not_limit_threads_that_are_idle() -> None:
+    # Other programs saturate the core; the share that the thread used or waited for is known.
     alone = {"flags": CPU, "is_client_watched": True}
     assert limit(**alone, occupied=0.9) == "INSTRUMENT_CPU"
     assert limit(**alone, occupied=0.67) == "UNDETERMINED"
     taken = Evidence(metric="taken away", value=0.9, threshold=OCCUPIED, source=LOAD_THREADS)
     stolen = {"INSTRUMENT_CPU": [*CPU["INSTRUMENT_CPU"], taken]}
     assert limit(flags=stolen, is_client_watched=True, occupied=0.3) == "INSTRUMENT_CPU"
-    # More load brings no more: then the core is what there is.
+    # More load does not raise the rate: then the core is the limit.
     assert limit(**alone, occupied=0.67, higher=FLAT) == "INSTRUMENT_CPU"
 
 
@@ -310,15 +310,15 @@ def test_the_first_trial_of_a_target_shows_no_fall() -> None:
 LATE = Evidence(metric="lag p99", value=5e6, threshold="100 µs", unit="ns")
 
 
-def test_a_late_request_is_the_client_s_only_where_its_threads_were_busy() -> None:
+def test_late_requests_count_against_the_client_only_if_its_threads_were_busy() -> None:
     late = {**OVERLOADED, "lag": LATE, "is_client_watched": True}
     assert limit(**late, occupied=0.08) == "BEYOND_CLIENT"
     assert limit(**late, occupied=0.08, ceilings=path(0.3)) == "TARGET"
     assert limit(**late, occupied=0.8) == "INSTRUMENT_LAG"
     assert limit(**late, occupied=0.8, flags=CPU) == "INSTRUMENT_CPU"
-    # Nobody looked at the threads: no cause is named.
+    # The threads were not observed: no cause is named.
     assert limit(**late) == "UNDETERMINED"
-    # Threads that were busy for part of the time, and clients that were all in a request.
+    # The threads were busy for part of the time, and all clients were in a request.
     some = {**late, "occupied": 0.6, "clients_max": 64}
     assert limit(**some) == "UNDETERMINED"
     assert limit(**some, grows_slower=True) == "BEYOND_CLIENT"
@@ -330,13 +330,13 @@ def test_time_outside_requests_alone_names_no_cause() -> None:
     assert decision.next
 
 
-def test_a_limit_of_the_rate_that_was_reached_is_the_limit() -> None:
+def test_a_rate_limit_that_was_reached_is_the_limit() -> None:
     asked = {"offered": 1000.0, "is_offer_met": True}
     assert limit(**asked, flags=CPU) == "REQUESTED_RATE"
     assert decide(Observed(point=HERE, flags=CPU, **asked)).effect == "none"  # type: ignore[arg-type]
 
 
-def test_a_fall_within_the_noise_is_none() -> None:
+def test_a_fall_within_the_noise_does_not_count() -> None:
     here = LoadPoint(load=64, rate=1000, time_s=0.064, error=0.01)
     surroundings = {**IDLE_CLIENT, "ceilings": path(0.5)}
     for error, expected in ((0.01, "TARGET_CONTENTION"), (0.06, "TARGET"), (0.2, "UNDETERMINED")):
@@ -355,8 +355,8 @@ def test_a_fall_needs_as_much_as_a_rise(ratio: float, error: float) -> None:
 
 
 @pytest.mark.parametrize("kind", [Observed, LoadPoint, Tried, CeilingUse])
-def test_nothing_that_a_verdict_asks_for_is_left_unset(kind: type) -> None:
-    """A field that no code sets would be a gate that never opens."""
+def test_every_field_that_a_verdict_reads_is_set(kind: type) -> None:
+    """A field that no code sets would disable its rule."""
     folder = ROOT / "python" / "loadstone" / "analysis" / "limits"
     trees = [ast.parse(path.read_text()) for path in folder.glob("*.py")]
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -370,12 +370,12 @@ def test_nothing_that_a_verdict_asks_for_is_left_unset(kind: type) -> None:
     assert {field.name for field in fields(kind)} <= set_by_code
 
 
-def test_every_change_that_a_verdict_knows_is_made_by_some_code() -> None:
+def test_every_intervention_that_a_verdict_knows_exists() -> None:
     made = [*KINDS.values(), "second client", "more hosts"]
     assert sorted(made) == sorted(get_args(Intervention))
 
 
-def test_what_was_not_observed_is_said() -> None:
+def test_unobserved_resources_are_named() -> None:
     decision = decide(Observed(point=HERE))
     assert {"client's processors", "path", "target's disks", "other loads"} < {
         *decision.not_observed
@@ -388,7 +388,9 @@ def test_what_was_not_observed_is_said() -> None:
 @pytest.mark.parametrize(
     ("null_rate", "expected"), [(1200.0, "INSTRUMENT_LIMITED"), (1300.0, "UNDETERMINED")]
 )
-def test_near_the_null_target_the_instrument_is_measured(null_rate: float, expected: str) -> None:
+def test_near_the_rate_of_the_null_target_the_client_is_the_limit(
+    null_rate: float, expected: str
+) -> None:
     decision = decide(Observed(point=HERE, null_rate=null_rate))
     assert decision.limit == expected
     assert (decision.effect == "bound") == (expected == "INSTRUMENT_LIMITED")
@@ -400,8 +402,8 @@ def test_near_the_null_target_the_instrument_is_measured(null_rate: float, expec
     [
         (LoadPoint(load=128, rate=1051), "NOT_SATURATED"),
         (LoadPoint(load=128, rate=1050, time_s=0.122), "UNDETERMINED"),
-        # Clients that double and bring nothing, not even a longer time, are not all in requests;
-        # nothing was observed that says why.
+        # Twice the clients change neither the rate nor the time, so they are not all in requests;
+        # no observation shows the reason.
         (LoadPoint(load=128, rate=1000, time_s=0.064), "UNDETERMINED"),
         (LoadPoint(load=128, rate=900, time_s=0.142), "UNDETERMINED"),
     ],
@@ -410,7 +412,7 @@ def test_the_shape_of_the_curve_decides(higher: LoadPoint, expected: str) -> Non
     assert limit(higher=higher) == expected
 
 
-def test_a_saturated_limit_is_named_only_as_far_as_somebody_looked() -> None:
+def test_a_saturated_limit_is_named_only_as_precisely_as_observed() -> None:
     assert limit(higher=FLAT) == "UNDETERMINED"
     observed = {"higher": FLAT, "is_client_watched": True}
     assert limit(**observed) == "BEYOND_CLIENT"
@@ -419,7 +421,7 @@ def test_a_saturated_limit_is_named_only_as_far_as_somebody_looked() -> None:
     falling = {**observed, "higher": LoadPoint(load=128, rate=900, time_s=0.142)}
     assert limit(**falling) == "BEYOND_CLIENT"
     assert limit(**falling, ceilings=path(0.5)) == "TARGET_CONTENTION"
-    # At the highest load, the one before it tells.
+    # At the highest load, the previous load decides.
     assert limit(lower=LoadPoint(load=32, rate=990, time_s=0.032), is_client_watched=True) == (
         "BEYOND_CLIENT"
     )
@@ -428,12 +430,12 @@ def test_a_saturated_limit_is_named_only_as_far_as_somebody_looked() -> None:
     )
 
 
-def test_a_target_that_refuses_much_is_named_before_a_client_that_asks_again() -> None:
+def test_refusals_of_a_target_are_named_before_the_client() -> None:
     assert limit(throttled=0.2, flags=CPU) == "TARGET_THROTTLED"
     assert limit(throttled=0.01, flags=CPU) == "INSTRUMENT_CPU"
 
 
-def test_an_open_load_that_was_met_says_nothing_of_a_limit() -> None:
+def test_an_achieved_open_load_shows_no_limit() -> None:
     assert limit(offered=1000.0, is_offer_met=True) == "REQUESTED_RATE"
     assert limit(offered=1100.0, is_offer_met=False) == "UNDETERMINED"
 
@@ -448,13 +450,13 @@ def test_half_the_size_proves_that_bytes_were_the_limit() -> None:
     assert (decision.limit, decision.grade) == ("NETWORK_PATH", "A")
 
 
-def test_checking_less_shows_a_client_that_no_counter_showed() -> None:
+def test_half_the_verification_shows_a_limit_of_the_client() -> None:
     brings = Tried(kind="half the verification", ratio=1.2, low=1.1)
     assert limit(tried=[brings]) == "INSTRUMENT_CPU"
     assert limit(tried=[Tried(kind="half the verification", ratio=1.2, low=0.9)]) == "UNDETERMINED"
 
 
-def test_the_same_load_from_other_hosts_shows_clients_that_were_the_limit() -> None:
+def test_the_same_load_from_other_hosts_shows_a_limit_of_the_clients() -> None:
     more = Tried(kind="more hosts", ratio=1.9, low=1.8, high=2.0, hosts=(1, 2))
     decision = decide(Observed(point=HERE, tried=[more]))
     assert (decision.limit, decision.grade) == ("INSTRUMENT_HOSTS", "A")
@@ -462,14 +464,14 @@ def test_the_same_load_from_other_hosts_shows_clients_that_were_the_limit() -> N
     fewer = Tried(kind="half the hosts", ratio=0.5, low=0.48, high=0.52, hosts=(2, 1))
     decision = decide(Observed(point=HERE, tried=[fewer]))
     assert (decision.limit, decision.grade) == ("INSTRUMENT_HOSTS", "A")
-    # One that loses less than the share of its hosts, or without an interval, decides nothing.
+    # A loss of less than the share of the hosts, or without an interval, decides nothing.
     assert limit(tried=[replace(fewer, ratio=0.7, high=0.72)]) == "UNDETERMINED"
     assert limit(tried=[replace(fewer, high=None)]) == "UNDETERMINED"
-    # A host that brings a load of its own may have found room for it: that proves nothing alone.
+    # A host that adds its own load may have used free capacity, which proves nothing.
     assert limit(tried=[replace(more, kind="second client")]) == "UNDETERMINED"
 
 
-def test_half_the_clients_stand_in_for_a_sweep() -> None:
+def test_half_the_clients_replace_a_sweep() -> None:
     as_many = Tried(
         kind="half the clients",
         ratio=0.99,
@@ -488,13 +490,13 @@ def test_half_the_clients_stand_in_for_a_sweep() -> None:
     assert (decision.limit, decision.grade) == ("NOT_SATURATED", "A")
 
 
-def test_a_client_that_is_held_up_explains_broken_books() -> None:
+def test_a_stalled_client_explains_inconsistent_accounting() -> None:
     check = FailedCheck(name="LITTLE", value=None, wanted="1", statement="in doubt")
     assert limit(failed_checks=[check]) == "INVALID(LITTLE)"
     assert limit(failed_checks=[check], flags=CPU) == "INSTRUMENT_CPU"
 
 
-def test_a_rise_within_the_noise_of_its_seconds_is_none() -> None:
+def test_a_rise_within_the_noise_of_its_seconds_does_not_count() -> None:
     here = LoadPoint(load=64, rate=1000, time_s=0.064, error=0.05)
     for error, expected in ((0.10, "UNDETERMINED"), (0.01, "NOT_SATURATED")):
         higher = LoadPoint(load=128, rate=1150, time_s=0.111, error=error)
@@ -502,14 +504,14 @@ def test_a_rise_within_the_noise_of_its_seconds_is_none() -> None:
         assert decide(observed).limit == expected
 
 
-def test_below_half_of_the_knee_a_load_is_too_small_to_say_anything() -> None:
+def test_a_load_below_half_of_the_knee_is_too_small() -> None:
     assert limit(knee=129.0) == "LATENCY_BOUND"
     assert limit(knee=127.0) == "UNDETERMINED"
 
 
 def test_a_saturated_target_without_a_busy_resource_is_limited_by_its_software() -> None:
     given = {"server": {"cpu": 0.5, "disk": 0.3}, "higher": FLAT, "is_client_watched": True}
-    # The path may be it, as long as its ceiling was not measured.
+    # The path may be the limit as long as its ceiling was not measured.
     assert limit(**given) == "BEYOND_CLIENT"
     clear = {**given, "ceilings": path(0.05)}
     assert limit(**{**clear, "higher": None}) == "UNDETERMINED"
@@ -523,7 +525,7 @@ def test_grades_go_from_one_counter_over_two_to_an_intervention() -> None:
         return decide(Observed(point=HERE, **given)).grade  # type: ignore[arg-type]
 
     assert grade(flags=CPU) == "C"
-    # The same counter in two trials is one counter, and that of another flag is no proof.
+    # One counter in two trials is one counter, and a counter of another label proves nothing.
     assert grade(flags={"INSTRUMENT_CPU": [*CPU["INSTRUMENT_CPU"]] * 2}) == "C"
     waited = Evidence(metric="waited for a core", value=0.2, threshold=0.05)
     assert grade(flags={**CPU, "CLIENT_NIC": [waited]}) == "C"

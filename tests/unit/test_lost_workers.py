@@ -40,7 +40,7 @@ def test_a_worker_that_dies_ends_the_run_and_its_test_is_named(tmp_path: Path) -
         capture_output=True,
         text=True,
         check=False,
-        # Without the mend it would wait for ever.
+        # Without the fix it would wait forever.
         timeout=600,
     )  # fmt: skip
     assert inner.returncode not in (0, 5), inner.stdout

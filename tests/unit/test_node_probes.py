@@ -60,7 +60,7 @@ def fio_document(direction: str, **changed: Any) -> dict[str, Any]:
     return {"fio version": "fio-3.33", "jobs": [job | changed]}
 
 
-def test_what_ping_prints_is_read_with_its_losses() -> None:
+def test_the_output_of_ping_is_read_with_its_losses() -> None:
     assert read_ping(PING) == {
         "sent": 10, "received": 9, "min_ms": 0.211, "avg_ms": 0.25, "max_ms": 0.301,
     }  # fmt: skip
@@ -71,7 +71,7 @@ def test_what_ping_prints_is_read_with_its_losses() -> None:
     }  # fmt: skip
 
 
-def test_what_iperf3_says_of_its_failure_is_the_error() -> None:
+def test_the_error_of_iperf3_is_reported() -> None:
     with pytest.raises(InputError, match="unable"):
         read_iperf3('{"start": {}, "error": "unable to connect to server"}')
 
@@ -91,7 +91,7 @@ def test_fio_is_read_behind_its_notes() -> None:
     lambda values: st.dictionaries(st.sampled_from(["jobs", "end", "read", "error", "x"]), values)
     | st.lists(values, max_size=3), max_leaves=8,
 ).map(json.dumps))  # fmt: skip
-def test_whatever_a_program_prints_is_read_or_refused(text: str) -> None:
+def test_any_output_of_a_program_is_read_or_refused(text: str) -> None:
     for read in (read_ping, read_iperf3, read_fio, lambda text: read_mount(text, "/x")):
         try:
             read(text)
@@ -151,7 +151,7 @@ Install = Callable[[str], None]
 
 @pytest.fixture
 def fio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Put a program in the place of fio."""
+    """Replace fio by a program."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -254,7 +254,7 @@ def test_fio_that_is_absent_is_said_before_anything_is_written(
     assert "apt-get install" in measured["hint"]
 
 
-def test_what_is_no_device_is_not_read_as_one(tmp_path: Path, fio: Install) -> None:
+def test_a_file_is_not_read_as_a_device(tmp_path: Path, fio: Install) -> None:
     fio("#!/bin/sh\nexit 9\n")
     probe = NodeProbe(kind="device", path=str(tmp_path))
     ((measured,),) = node_probes.probe_storage(
@@ -289,7 +289,7 @@ def campaign(nodes: str) -> str:
     )
 
 
-def test_a_node_that_names_no_address_is_no_end_of_a_path() -> None:
+def test_a_node_without_an_address_is_not_part_of_a_path() -> None:
     nodes = {
         "a": Node(probes=(NodeProbe(kind="network"),)),
         "b": Node(host="b", probes=(NodeProbe(kind="network"),)),
@@ -384,7 +384,7 @@ def test_a_slow_node_is_a_finding_and_equal_ones_are_none(
     assert "nodes-perform-unlike" not in even
 
 
-def test_what_a_probe_betrays_is_a_finding(
+def test_anomalies_of_node_probes_are_findings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes = described({"a": 1, "b": 1})
@@ -407,7 +407,7 @@ def test_what_a_probe_betrays_is_a_finding(
     assert any(" to a " in before for before, _, _ in rows)
 
 
-def test_what_a_run_keeps_is_printed_again(
+def test_facts_kept_by_a_run_are_printed_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = write_run(tmp_path / "run", described({"a": 1, "b": 1}))

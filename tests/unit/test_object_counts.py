@@ -84,7 +84,7 @@ def test_by_chance_no_object_is_sure_to_be_put_or_deleted(keys: dict[str, str]) 
         document("put", dataset={"objects": 50, "bucket_prefix": "b-"}),
     ],
 )
-def test_what_cannot_be_followed_leaves_nothing_to_expect(unknown: Any) -> None:
+def test_unclear_changes_leave_no_expectation(unknown: Any) -> None:
     place = Place()
     place.note(document("put"), {"put": done(100)})
     place.note(unknown, {share["operation"]: done(1) for share in unknown["mix"]})

@@ -1,4 +1,4 @@
-"""The table of resources: what was observed of each, and what that says of it as a limit."""
+"""The table of resources: the observations of each, and whether they support it as a limit."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ def says(observed: Observed) -> dict[str, str]:
     return {observation.resource: observation.says for observation in decide(observed).observations}
 
 
-def test_what_was_looked_at_and_has_room_refutes() -> None:
+def test_an_observed_resource_with_room_refutes() -> None:
     says_of = says(WATCHED)
     assert says_of.pop("target's own benchmark") == "not observed"
     assert set(says_of.values()) == {"refutes"}
@@ -57,7 +57,7 @@ def test_a_resource_stands_with_the_threshold_that_it_is_held_against(
     assert expected in watched
 
 
-def test_what_nothing_looked_at_never_has_room() -> None:
+def test_an_unobserved_resource_never_has_room() -> None:
     decision = decide(Observed(point=WATCHED.point))
     assert {
         observation.says

@@ -410,7 +410,7 @@ def test_history_and_thresholds_use_the_numbers_of_the_model(
 
 
 @pytest.mark.parametrize("write", [write_queries, write_streams])
-def test_what_engines_do_is_judged_as_no_load_of_ours(write: Write, tmp_path: Path) -> None:
+def test_engines_are_not_judged_as_our_load(write: Write, tmp_path: Path) -> None:
     """They state no load to vary, are no load of a calibrated client, and run a query once."""
     run = read_run(write(tmp_path / "run"))
     findings = analyse(run)
@@ -511,7 +511,7 @@ def test_the_list_of_a_view_has_the_numbers_of_a_result(
     assert is_usable == (row["standing"] != "void")
 
 
-def test_the_exit_code_says_what_a_job_wants(made: tuple[Path, Run, Findings]) -> None:
+def test_the_exit_code_is_useful_for_jobs(made: tuple[Path, Run, Findings]) -> None:
     _, _, findings = made
     is_void = any(result.is_void for result in findings.results)
     code = fail_if.judge_standing(findings, are_failures_expected=False)

@@ -32,7 +32,7 @@ def test_the_examples_of_the_reference_run(
     assert "hummingbird-4k finished" in capsys.readouterr().out
 
 
-def test_it_says_what_the_reports_say(folder: Path) -> None:
+def test_it_agrees_with_the_reports(folder: Path) -> None:
     run, findings = loadstone.open_run(folder), analyse(read_run(folder))
     assert run.results == findings.results
     assert run.rounds == findings.rounds
@@ -67,7 +67,7 @@ def test_agents_of_a_trial_add_up_to_its_cell(folder: Path) -> None:
         assert only.requests == by_trial[(trial.id,)].requests
 
 
-def test_what_is_no_run_and_no_column_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_an_invalid_run_or_column_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ResultError):
         loadstone.open_run(tmp_path)
     run = loadstone.open_run(folder)

@@ -64,7 +64,7 @@ def test_a_client_without_ports_is_no_outage_of_the_target() -> None:
     assert had_outage(STEADY + [0] * 20, kinds=("no_ports", "connection_refused"))
 
 
-def test_what_failed_not_at_all_was_not_away() -> None:
+def test_a_target_without_failures_was_not_away() -> None:
     assert not had_outage(STEADY + [0] * 20, errors=0)
 
 

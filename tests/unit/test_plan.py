@@ -258,7 +258,7 @@ def test_deletes_are_followed_by_what_a_later_phase_needs() -> None:
     assert phases(plan) == ["put", "delete", "prepare", "get", "clean-up"]
 
 
-def test_what_a_mix_has_put_is_deleted_before_buckets_are_to_be_empty() -> None:
+def test_objects_of_a_mix_are_deleted_before_buckets_must_be_empty() -> None:
     mixed = DATASET + "load: {threads: 1}\nphases: [put, {mix: {get: 1, put: 1}}, delete, {}]\n"
     assert phases(planned(mixed.replace("{}", "delete_bucket"))) == [
         "put", "mix", "delete", "clean-up", "prepare", "delete_bucket",

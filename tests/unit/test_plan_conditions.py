@@ -12,7 +12,7 @@ load: {threads: 2}
 """
 
 
-def test_what_is_put_if_absent_finds_nothing_and_what_matches_finds_all() -> None:
+def test_put_if_absent_begins_without_objects_and_put_if_match_with_all() -> None:
     plan = planned(
         STORE + "phases: [put, put_if_absent, {op: put_if_match, iterations: 2}, get,"
         " delete_if_match]\n"

@@ -24,7 +24,7 @@ def ids(plan: Plan) -> list[str]:
 WHOLE = planned("phases: [put, get, {op: delete, pause_after: 60s}, create_bucket]\n")
 
 
-def test_the_plan_of_these_tests_is_what_they_believe() -> None:
+def test_the_plan_of_these_tests_is_as_expected() -> None:
     assert ids(WHOLE) == [
         "0001 put",
         "0002 get",
@@ -124,7 +124,7 @@ def test_a_trial_left_out_in_the_middle_gets_the_objects_it_was_to_read() -> Non
     assert versions == [1, 1, 2]
 
 
-def test_what_a_later_trial_did_before_the_interruption_counts() -> None:
+def test_later_trials_before_an_interruption_count() -> None:
     # The clean-up has run without the delete before it: the delete has to find objects again.
     left = resume(WHOLE, {"0001", "0002", "0004"})
     assert ids(left) == ["0007 prepare", "0003 delete", "0008 clean-up", *ids(WHOLE)[4:]]

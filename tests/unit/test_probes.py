@@ -32,7 +32,7 @@ def values(probe: probes.Probe) -> dict[tuple[str, str], float]:
 
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put files of the test's own in the place of the kernel's."""
+    """Replace the kernel's files by files of the test."""
     real = proc.os.open
 
     def opened(path: str | Path, *arguments: int) -> int:

@@ -68,13 +68,13 @@ def test_a_task_comes_as_it_was_sent(task: Task) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "{}", "[1]", '{"loadstone.class": "Bucket", "name": "b"}'])
-def test_what_is_no_task_is_refused(line: str) -> None:
+def test_an_invalid_task_is_refused(line: str) -> None:
     with pytest.raises((ValueError, TypeError)):
         read_task(line)
 
 
 class Worker:
-    """A program in the place of the engine's process."""
+    """A program that replaces the engine's process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str) -> None:
         program = tmp_path / "python"
@@ -117,7 +117,7 @@ def test_an_engine_that_gives_no_answer_says_why(
         ([None, None], "engine_died", "ran out"),
     ],
 )
-def test_what_the_kernel_counts_tells_a_kill_for_memory_from_another(
+def test_kernel_counters_distinguish_kills_for_lack_of_memory(
     kills: list[int | None],
     kind: str,
     message: str,
@@ -251,7 +251,7 @@ def test_a_query_that_takes_too_long_is_told_from_those_that_ended_with_it(
     assert outcomes == {(1, "Q21"): "timeout", (2, "Q06"): "ok", (2, "Q01"): "engine_died"}
 
 
-def test_what_fails_while_an_engine_is_warmed_fails_in_every_stream() -> None:
+def test_a_failure_while_an_engine_warms_up_fails_every_stream() -> None:
     streams = QueryStreams([["Q01", "Q06"], ["Q06", "Q01"]], 1, 10**10)
     streams.lose(EngineError("engine_died", "gone"), "Q06")
     assert streams.names_left == ["Q01"]

@@ -45,7 +45,7 @@ def left(kind: str, **more: Any) -> dict[str, Any]:
         ({key: GONE[key] for key in GONE if key != "places_left"} | {"buckets_left": ["a"]}, False),
     ],
 )
-def test_what_counts_as_removed(summary: dict[str, Any], is_gone: bool) -> None:
+def test_removed_places_are_counted(summary: dict[str, Any], is_gone: bool) -> None:
     plan = planned(TEXT).documents()
     put, clean_up = plan
     begun = {put["id"]: {"started_unix_ns": 1}, clean_up["id"]: {**summary, "started_unix_ns": 2}}
@@ -53,7 +53,7 @@ def test_what_counts_as_removed(summary: dict[str, Any], is_gone: bool) -> None:
     assert is_removed(summary, clean_up) is is_gone
 
 
-def test_why_a_clean_up_left_a_place_is_told_with_the_place() -> None:
+def test_a_place_left_by_a_clean_up_is_reported_with_the_reason() -> None:
     plan = planned(TEXT).documents()
     put, clean_up = plan
     for kind in ("hidden", "other_objects"):
@@ -91,7 +91,7 @@ def test_places_that_were_not_there_count_as_gone() -> None:
     assert "2 buckets" in text
 
 
-def test_what_is_left_is_told_with_kind_reason_and_count() -> None:
+def test_leftovers_are_reported_with_kind_reason_and_count() -> None:
     (line,) = left_behind(left("other_objects", objects=1000, has_more=True))
     assert all(part in line for part in ('"a"', "other_objects", "why", "1,000 objects"))
     (line,) = left_behind({**GONE, "failed": 1})

@@ -19,7 +19,7 @@ def test_more_spread_takes_more_blocks_without_an_end(spread: float, blocks: int
     assert repetitions_needed(spread, HALF_WIDTH) == blocks
 
 
-def test_the_advice_keeps_what_it_promises() -> None:
+def test_the_advised_number_of_blocks_is_enough() -> None:
     generator = np.random.default_rng(1)
     n = repetitions_needed(0.05, HALF_WIDTH)
     widths = []
@@ -59,7 +59,7 @@ def test_a_run_with_repetition_is_told_how_many_more(tmp_path: Path) -> None:
     assert f" {advice.blocks} blocks" in describe(advice, of=1)
 
 
-def test_the_report_says_it(tmp_path: Path) -> None:
+def test_the_report_shows_it(tmp_path: Path) -> None:
     findings = analyse(read_run(synthetic_run.write_sweep(tmp_path / "run")))
     (advice,) = [finding for finding in findings.findings if finding.rule == "repetitions"]
     assert "±5%" in advice.statement

@@ -74,7 +74,7 @@ def data_of(page):
     return json.loads(text[1])
 
 
-def test_what_the_charts_draw_is_what_the_analysis_found(page, run):
+def test_charts_show_the_findings_of_the_analysis(page, run):
     findings = analyse(run)
     answer = answer_of(findings)
     drawn = data_of(page)
@@ -169,7 +169,7 @@ def test_the_answer_stands_before_the_charts_and_the_evidence(page):
     assert places == sorted(places)
 
 
-def test_where_nothing_may_be_used_no_rate_is_told_first(tmp_path):
+def test_without_usable_results_no_rate_comes_first(tmp_path):
     folder = Folder(tmp_path / "run", "void", seconds=4)
     # More requests in flight than clients: the books do not agree.
     broken = trial(1, "ceph", "get")

@@ -46,9 +46,7 @@ def run_with_limit(path: Path, limit: int) -> str:
 
 
 @pytest.mark.parametrize("limit", [0, 500, 1_200, 5_003, 100_000])
-def test_what_had_been_written_before_the_disk_was_full_is_there(
-    tmp_path: Path, limit: int
-) -> None:
+def test_rows_written_before_the_disk_was_full_are_kept(tmp_path: Path, limit: int) -> None:
     output = run_with_limit(tmp_path / "run", limit)
     assert re.match(r'refused: .*write "', output)
     assert "0002" in output

@@ -75,7 +75,7 @@ def test_a_value_of_another_kind_in_the_manifest_is_named(
         ("stores", {"ceph": {"total_bytes": 1}}, "stores.ceph", "used_bytes"),
     ],
 )
-def test_what_the_manifest_lacks_is_named(
+def test_missing_keys_of_a_manifest_are_named(
     run: Path, key: str, value: Any, place: str, missing: str
 ) -> None:
     change(run / "manifest.json", key, value)
@@ -103,7 +103,7 @@ def test_a_value_of_another_kind_in_a_record_is_named(run: Path) -> None:
         read_run(run)
 
 
-def test_what_a_summary_of_queries_lacks_is_named(run: Path) -> None:
+def test_missing_keys_of_a_summary_of_queries_are_named(run: Path) -> None:
     ended = {"stream": 1, "query": "Q01", "outcome": "ok", "start_ns": 0}
     record = min((run / "trials").glob("*.json"))
     change(record, "summary.streams", {"time_ns": 1, "queries": [ended]})
@@ -111,14 +111,14 @@ def test_what_a_summary_of_queries_lacks_is_named(run: Path) -> None:
         read_run(run)
 
 
-def test_what_another_tool_states_of_times_is_whole_or_refused(run: Path) -> None:
+def test_times_stated_by_another_tool_are_complete_or_refused(run: Path) -> None:
     record = min((run / "trials").glob("*.json"))
     change(record, "summary.stated_latency", {"get": {"count": 7, "mean_ns": 1, "min_ns": 1}})
     with pytest.raises(ResultError, match=r'"summary.stated_latency.get": lacks "max_ns"'):
         read_run(run)
 
 
-def test_what_was_seen_of_a_target_is_whole_or_refused(run: Path) -> None:
+def test_observations_of_a_target_are_complete_or_refused(run: Path) -> None:
     record = min((run / "trials").glob("*.json"))
     change(record, "target_state", {"before": {"store": {"total_bytes": 1}}})
     with pytest.raises(ResultError, match=r'"target_state.before.store": lacks "used_bytes"'):
@@ -128,7 +128,7 @@ def test_what_was_seen_of_a_target_is_whole_or_refused(run: Path) -> None:
         read_run(run)
 
 
-def test_a_document_without_end_is_no_document(run: Path) -> None:
+def test_an_endless_document_is_refused(run: Path) -> None:
     (run / "manifest.json").write_text("[" * 100_000)
     with pytest.raises(ResultError, match="JSON"):
         read_run(run)
@@ -149,7 +149,7 @@ def test_a_trial_that_does_not_say_what_was_measured_is_refused(run: Path, way: 
 
 
 @pytest.mark.parametrize("command", ["report", "analyse", "compare"])
-def test_what_does_not_fit_together_is_an_error_and_no_crash(
+def test_inconsistent_input_is_an_error_and_not_a_crash(
     run: Path,
     command: str,
     capfd: pytest.CaptureFixture[str],

@@ -124,7 +124,7 @@ def test_a_clean_up_that_was_killed_adopts_what_a_finished_trial_has_made(
     writer.close()
 
 
-def test_what_the_load_generator_is_about_to_make_is_on_disk_before_it_goes_on(
+def test_intents_are_on_disk_before_the_load_generator_continues(
     tmp_path: Path, loadgen: FakeLoadgen
 ) -> None:
     plan, begun = planned("[put]")

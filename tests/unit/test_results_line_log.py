@@ -46,7 +46,7 @@ def flipped(content: bytes) -> Iterator[bytes]:
             yield content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_written_values_are_read(tmp_path: Path) -> None:
     written(tmp_path / "log")
     assert read_lines(tmp_path / "log", KIND, KEYS) == line_log.Lines(entries=tuple(ENTRIES))
     assert read_lines(tmp_path / "absent", KIND, KEYS) == line_log.Lines()

@@ -28,7 +28,7 @@ KINDS = ("link", "dangling link", "hard link", "pipe")
 
 
 def plant(path: Path, outside: Path, kind: str) -> None:
-    """Put a way out of a run folder in the place of a file or folder, which moves out."""
+    """Move a file or folder out of a run folder, and put a link to it in its place."""
     outside.mkdir()
     victim = outside / "victim"
     if path.exists():

@@ -82,7 +82,7 @@ def test_a_file_of_others_is_replaced_when_that_is_allowed(
     assert sorted(path.name for path in here.iterdir()) == ["campaign.yaml", "rr"]
 
 
-def test_of_a_folder_of_charts_all_are_written_or_none(here: Path) -> None:
+def test_a_folder_of_charts_is_written_completely_or_not_at_all(here: Path) -> None:
     assert main(["report", "rr", "-f", "svg", "-o", "charts"]) == 0
     first, *others = sorted((here / "charts").iterdir())
     others[-1].write_bytes(THEIRS)
@@ -92,7 +92,7 @@ def test_of_a_folder_of_charts_all_are_written_or_none(here: Path) -> None:
     assert others[-1].read_bytes() == THEIRS
 
 
-def test_a_link_of_the_users_stays_one(here: Path) -> None:
+def test_a_symbolic_link_of_the_user_stays(here: Path) -> None:
     (here / "latest.md").symlink_to("real.md")
     for _ in range(2):
         assert main(["report", "rr", "-o", "latest.md"]) == 0

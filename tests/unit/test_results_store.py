@@ -94,7 +94,7 @@ def test_a_credential_that_an_early_version_kept_in_a_header_is_shown_nowhere(
     assert "{env: PASSWORD}" in shown.manifest["campaign_file"]
 
 
-def test_of_a_header_of_unknown_use_outputs_show_the_name_alone(tmp_path: Path) -> None:
+def test_outputs_show_only_the_name_of_an_unknown_header(tmp_path: Path) -> None:
     secret, path = "s3cr3t-of-the-gateway", tmp_path / "run"
     headers = {"X-Zebra": secret, "Cache-Control": "no-cache"}
     trial = document(1) | {

@@ -68,7 +68,7 @@ def test_a_dataset_that_differs_or_is_not_whole_is_refused(changes: dict[str, An
     assert isinstance(reused(stored(**changes)).dataset_for(WANTED), KeyMistake)
 
 
-def test_of_several_that_fit_none_is_taken_and_all_are_named() -> None:
+def test_ambiguous_datasets_are_all_named_and_none_is_used() -> None:
     two = [stored(target=name, dataset={"bucket_prefix": f"{name}-"}) for name in "ab"]
     refusal = reused(*two).dataset_for(WANTED)
     assert isinstance(refusal, KeyMistake)
@@ -92,13 +92,13 @@ def plan_on_reused(phases: str) -> Plan:
     return make_plan(campaign, DRIVERS, "0" * 32, {"store": reused(stored())})
 
 
-def test_what_a_phase_deletes_of_kept_objects_no_later_phase_reads() -> None:
+def test_later_phases_do_not_read_kept_objects_that_a_phase_deletes() -> None:
     assert len(plan_on_reused("[get, delete]").trials) == 2
     with pytest.raises(CampaignError):
         plan_on_reused("[delete, get]")
 
 
-def test_how_a_run_left_its_datasets_is_told_from_what_it_did() -> None:
+def test_remaining_datasets_follow_from_the_trials_of_a_run() -> None:
     plan = planned(TEXT.replace("[get]", "[put, get, delete]").replace("prepare: never\n", ""))
     put, get, delete, *_ = plan.documents()
     place, done = ("store", put["dataset"]["bucket_prefix"]), {"state": "finished", "failed": 0}

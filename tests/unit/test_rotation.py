@@ -13,7 +13,7 @@ def test_a_commit_draws_the_same_tests_wherever_it_runs() -> None:
     assert drawn(COSTS.items(), COMMITS[0], 40) != drawn(COSTS.items(), COMMITS[1], 40)
 
 
-def test_what_is_drawn_costs_no_more_than_the_budget_and_nearly_all_of_it() -> None:
+def test_drawn_tests_use_nearly_all_of_the_budget_and_no_more() -> None:
     for commit in COMMITS:
         cost_s = sum(COSTS[name] for name in drawn(COSTS.items(), commit, 40))
         assert 39 <= cost_s <= 40

@@ -67,7 +67,7 @@ def test_a_rule_is_one_function_and_one_row(run: Run, monkeypatch: pytest.Monkey
         assert toy_finding.statement in content, name
 
 
-def test_every_row_says_what_it_says_means_and_asks_for() -> None:
+def test_every_row_has_a_statement_a_meaning_and_a_remedy() -> None:
     ids = [rule.id for rule in ALL_RULES]
     assert len(ids) == len(set(ids))
     for rule in ALL_RULES:
@@ -102,7 +102,7 @@ def made_in_source() -> set[str]:
     }
 
 
-def test_what_voids_and_bounds_a_number_follows_from_the_table() -> None:
+def test_void_and_bound_labels_follow_from_the_table() -> None:
     assert {"CORRUPT", "STALLED", "LAG", "NOTHING"} <= VOIDING
     bounds = {name for name, rule in LABELS.items() if rule.effect == "bound"}
     assert bounds == {"INSTRUMENT_LIMITED", "HOST_LOST"}
@@ -110,7 +110,7 @@ def test_what_voids_and_bounds_a_number_follows_from_the_table() -> None:
     assert remarks == {"n=1", "SHORT", "IMPORTED", "FAILURES_NOT_STATED"}
 
 
-def test_what_a_finding_covers_is_not_said_again() -> None:
+def test_a_subject_of_one_finding_is_not_repeated_by_another() -> None:
     state = Finding(rule="cluster-state", statement="")
     shown = by_severity(
         [Finding(rule="UNHEALTHY", statement=""), Finding(rule="SHORT", statement="")]

@@ -235,7 +235,7 @@ def test_cells_that_are_no_utf_8_are_mistakes_with_their_places(script: Path) ->
         list(table.read_actions(script, mistakes))
 
 
-def test_what_contradicts_the_script_is_refused(script: Path) -> None:
+def test_changes_that_contradict_the_script_are_refused(script: Path) -> None:
     errors = mistakes_of(
         script,
         "1,READ,,,early,,,,\n"
@@ -268,7 +268,7 @@ def test_sessions_that_wait_for_each_other_are_a_cycle(script: Path) -> None:
     assert any("cycle" in (error.hint or "") for error in errors)
 
 
-def test_a_file_that_is_no_script_is_named(tmp_path: Path) -> None:
+def test_an_invalid_script_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"no parquet")
     (tmp_path / "a.csv").write_text("session,deed\n1,READ\n")
     with pytest.raises(InputError, match="Parquet"):

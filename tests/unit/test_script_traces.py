@@ -268,7 +268,7 @@ def test_waits_of_an_iolog_of_version_2_pass(tmp_path: Path) -> None:
     assert all(f"line {at}" in text for at, text in zip((5, 6), losses.examples, strict=True))
 
 
-def test_what_is_no_iolog_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_iolog_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "iolog"
     path.write_text("12 /dev/sdx write 4096 8192\n")
     with pytest.raises(InputError, match="line 1"):
@@ -378,7 +378,7 @@ def test_an_operation_that_is_none_is_refused_by_its_field(
          "userPrivateSpace.a: "),
     ],
 )  # fmt: skip
-def test_what_is_no_fixture_is_refused_by_its_field(tmp_path: Path, text: str, fact: str) -> None:
+def test_an_invalid_fixture_is_refused_with_its_field(tmp_path: Path, text: str, fact: str) -> None:
     path = tmp_path / "fixture.json"
     path.write_text(text)
     with pytest.raises(InputError) as error:

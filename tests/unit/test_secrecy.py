@@ -80,7 +80,7 @@ def test_the_end_of_a_long_output_holds_no_part_of_a_secret_that_was_cut() -> No
         assert set(secrets.hide(ended.tail, [SECRET])) == {"."}
 
 
-def test_what_an_exporter_sends_back_is_blotted_and_steers_nothing() -> None:
+def test_secrets_and_control_characters_from_an_exporter_are_masked() -> None:
     assert fit(f'a="{SECRET}\x1b[31m"', [SECRET]) == 'a="***\ufffd[31m"'
 
 

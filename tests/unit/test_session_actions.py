@@ -166,7 +166,7 @@ def test_a_session_whose_requests_are_in_another_order_is_left_out(tmp_path: Pat
     assert {session for session, *_ in actions_of(record)} == {2}
 
 
-def test_what_is_shown_is_bounded(tmp_path: Path) -> None:
+def test_shown_text_is_bounded(tmp_path: Path) -> None:
     sessions, writes = SESSIONS_MAX + 3, ACTIONS_MAX + 5
     pairs = [(session, at) for session in range(sessions) for at in range(writes)]
     text = "".join(f"{session},WRITE,,,s{session}-{at},1,,\n" for session, at in pairs)

@@ -66,7 +66,7 @@ def test_a_residue_is_waited_for_until_it_is_gone() -> None:
     assert set(news) == {"900"}
 
 
-def test_what_never_goes_is_waited_for_once_and_within_a_bound() -> None:
+def test_permanent_residue_is_awaited_once_and_within_a_bound() -> None:
     host = Settling()
     for is_first in (True, False):
         state, news = settle(quantity(iter(lambda: 900.0, None), wait_s=0.05), host)
@@ -79,7 +79,7 @@ def test_a_run_that_is_to_stop_does_not_wait() -> None:
     assert state["residues"][0]["before_load"] == 900
 
 
-def test_what_a_host_does_not_tell_is_left_out() -> None:
+def test_facts_that_a_host_does_not_report_are_left_out() -> None:
     assert settle(quantity(iter([])))[0]["residues"] == []
 
 
@@ -283,13 +283,13 @@ def test_a_reading_under_load_is_waited_past_and_never_kept() -> None:
     assert reading(9.0, now_ns - 10 * half_s).disk_requests_due() is None
 
 
-def test_what_was_read_under_load_unsettles_no_trial() -> None:
+def test_readings_under_load_unsettle_no_trial() -> None:
     # An exporter that falls silent leaves nothing behind.
     expected = iter([9.0, 9.0, 9.0])
     silent = disk_queue(lambda: None, lambda: next(expected, None))
     state, news = settle(silent)
     assert (state["residues"], bool(news)) == ([], True)
-    # Nor does one that was waited for in vain before, and was last read under the load.
+    # A quantity that did not settle before, and was last read under load, does not count either.
     host = Settling()
     settle(replace(disk_queue(lambda: 9.0), wait_s=0.0), host)
     state, news = settle(disk_queue(lambda: None, lambda: 9.0), host)

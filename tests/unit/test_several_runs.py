@@ -100,7 +100,7 @@ def test_two_campaigns_are_no_report(runs: Mapping[str, Path], tmp_path: Path) -
         merge_runs([("m5", read_run(runs["m5"])), ("c5n", read_run(other))])
 
 
-def test_how_a_campaign_is_described_and_judged_may_differ(
+def test_descriptions_and_judgements_of_a_campaign_may_differ(
     runs: Mapping[str, Path], tmp_path: Path
 ) -> None:
     manifest_campaign = {

@@ -1,4 +1,4 @@
-"""A client that stood still while it measured: when that voids a trial, and its message."""
+"""A client that stalled while it measured: when that voids a trial, and its message."""
 
 import dataclasses
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_a_moment_is_noise_and_its_second_is_named() -> None:
     assert "seconds 7" in finding.statement
 
 
-def test_what_stood_still_outside_the_measured_stage_does_not_count() -> None:
+def test_stalls_outside_the_measured_stage_do_not_count() -> None:
     record = _record(_all_cores([[0, S], [1, S], [8, S]]))
     assert stalls.stall_of(record) is None
     assert labels.label_trial(record) == ()
@@ -92,7 +92,7 @@ def test_a_search_knows_of_a_core_that_stood_still_beside_the_hiccup_thread(tmp_
     assert searches.observe(still, goal).stalled == pytest.approx(1 / 6, rel=0.01)
 
 
-def test_what_the_control_group_took_is_a_limit_and_no_stall(tmp_path: Path) -> None:
+def test_throttling_by_a_control_group_is_a_limit_and_not_a_stall(tmp_path: Path) -> None:
     record = _record(_all_cores([[3, S], [4, S], [5, S]]))
     rows = [(second * S, "c", "cgroup", "", "throttled_ns", second * S / 2) for second in range(9)]
     columns = [list(column) for column in zip(*rows, strict=True)]

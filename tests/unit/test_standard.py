@@ -54,7 +54,7 @@ def test_every_rule_is_answered_and_counted(run: Run) -> None:
     assert table.caption.startswith(f"{met} of {len(asked)} ")
 
 
-def test_what_was_not_done_is_not_met(run: Run) -> None:
+def test_a_rule_without_its_work_is_not_met(run: Run) -> None:
     status_of = status(run)
     assert status_of[CALIBRATED] == "not met"
     assert status_of[INTERLEAVED] == "not applicable"
@@ -92,7 +92,7 @@ def test_the_name_of_an_official_benchmark_is_seen(run: Run) -> None:
     assert status(named)[NAMED] == "not met"
 
 
-def test_of_what_another_tool_measured_no_rule_of_measuring_is_claimed(run: Run) -> None:
+def test_imported_results_claim_no_rule_of_measuring(run: Run) -> None:
     imported = {"from": "fio 3", "by": "loadstone"}
     status_of = status(replace(run, manifest={**run.manifest, "imported": imported}))
     rules = (STARTS, LITTLES_LAW)
@@ -175,7 +175,7 @@ def test_an_audit_is_asked_of_writes_alone(tmp_path: Path, run: Run) -> None:
     assert because.startswith(f"{4 * (101 + 102 + 151 + 152):,} requests ")
 
 
-def test_what_another_tool_measured_leaves_these_rules_open(tmp_path: Path) -> None:
+def test_imported_results_leave_these_rules_undecided(tmp_path: Path) -> None:
     run = stated(write_two(tmp_path / "run", 6))
     imported = {"from": "fio 3", "by": "loadstone"}
     foreign = replace(run, manifest={**run.manifest, "imported": imported})
@@ -214,9 +214,7 @@ def test_a_capacity_is_confirmed_when_it_has_both_bounds_and_no_doubt(run: Run) 
 
 
 @pytest.mark.parametrize("is_stated", [True, False])
-def test_what_a_campaign_states_of_its_targets_is_known_to_every_rule(
-    tmp_path: Path, is_stated: bool
-) -> None:
+def test_statements_about_targets_reach_every_rule(tmp_path: Path, is_stated: bool) -> None:
     folder = Folder(tmp_path / "run", "stated", 3)
     for number, target in enumerate(("one", "other")):
         folder.add(trial(number + 1, target, "get", clients=4, block=1), 300)

@@ -348,7 +348,7 @@ def test_clients_outside_requests_are_named(folder):
     assert "IDLE" in cell.labels
 
 
-def test_littles_law_does_not_judge_a_trial_whose_host_was_lost_in_the_middle(folder):
+def test_littles_law_is_not_applied_to_a_trial_that_lost_a_host(folder):
     # The lost host's ten clients made half of the requests; the summary has those of the other.
     times = encoded(*[10_000_000] * 2000)
     host = {"requests": 2000, "clients": 10, "state": "finished", "reason": None, "lost_ns": None}
@@ -384,7 +384,7 @@ def test_fewer_arrivals_by_chance_are_no_overload(folder):
 
 
 @pytest.mark.parametrize("each_second", [85, 110])
-def test_what_was_due_and_never_sent_is_an_overload_however_many_were_due(folder, each_second):
+def test_unsent_requests_show_an_overload_whatever_their_number(folder, each_second):
     waiting = row(1, 5, outcome="not_sent", bytes=0)
     cell = one_cell(folder, [row(0, each_second), row(1, each_second), waiting], load=OPEN)
     assert "OVERLOAD" in cell.labels
@@ -414,7 +414,7 @@ def test_requests_sent_late_void_the_latency(folder):
         ({"mismatches": {"corrupt": 1}}, "CORRUPT"),
     ],
 )
-def test_how_a_trial_ended_is_a_label(folder, changes, label):
+def test_the_end_of_a_trial_is_a_label(folder, changes, label):
     assert label in one_cell(folder, [row(0, 100), row(1, 100)], changes=changes).labels
 
 

@@ -140,7 +140,7 @@ def test_mounts_keep_their_options_and_no_secret() -> None:
     assert mounts[1]["options"] == "rw,name=admin,secret=(hidden),acl"
 
 
-def test_what_a_small_container_lacks_is_named_with_the_reason() -> None:
+def test_limits_of_a_small_container_are_named_with_reasons() -> None:
     parts = {
         **PHYSICAL,
         "cpu": ("lscpu: not found", 127),
@@ -159,7 +159,7 @@ def test_what_a_small_container_lacks_is_named_with_the_reason() -> None:
     }
 
 
-def test_a_part_that_is_no_such_part_stops_no_other() -> None:
+def test_an_invalid_part_stops_no_other() -> None:
     facts = read_survey(printed({**PHYSICAL, "memory": "MemTotal: lots", "pools": "{"}), MARK)
     assert facts["not_read"].keys() == {"memory", "pools"}
     pools = read_survey(printed({"pools": '[{"pool_name": "a", "pg_num": "many"}]'}), MARK)
@@ -194,7 +194,7 @@ def test_the_program_is_plain_shell() -> None:
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=x", "a b", "a;b", "", "$(x)"])
-def test_a_host_is_no_flag_and_no_command(host: str) -> None:
+def test_host_names_are_not_flags_or_commands(host: str) -> None:
     with pytest.raises(ValueError, match="host"):
         Node(host=host)
 

@@ -126,7 +126,7 @@ def test_two_lines_are_recovered() -> None:
 @pytest.mark.parametrize(
     "sweep", [[], [(1.0, 5.0)], [(1.0, 5.0), (1.0, 6.0)], [(1.0, 0.0), (2.0, 1.0)]]
 )
-def test_what_is_no_sweep_is_refused(sweep: list[tuple[float, float]]) -> None:
+def test_an_invalid_sweep_is_refused(sweep: list[tuple[float, float]]) -> None:
     with pytest.raises(InputError):
         scaling.saturation([scaling.ScalingPoint(load=n, rate=x) for n, x in sweep])
 

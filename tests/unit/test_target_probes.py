@@ -360,7 +360,7 @@ def test_a_cluster_that_is_not_well_labels_its_trials_in_its_own_words(
     assert "HEALTH_WARN, OSD_DOWN: 1 osds down" in finding.statement
 
 
-def test_what_ceph_does_not_answer_is_absent_and_the_trials_go_on(
+def test_missing_answers_of_ceph_are_absent_and_the_trials_continue(
     tmp_path: Path, loadgen: FakeLoadgen, programs: Path
 ) -> None:
     program(programs, "ceph", "echo denied >&2; exit 13")
@@ -405,7 +405,7 @@ def test_erasure_coding_is_told_by_its_parts_and_a_missing_answer_is_no_zero() -
         ({"rules": {}}, "rules"),
     ],
 )
-def test_what_is_no_answer_of_ceph_is_refused_with_its_place(
+def test_an_invalid_answer_of_ceph_is_refused_with_its_place(
     answers: dict[str, Any], place: str
 ) -> None:
     with pytest.raises(ValueError, match=place):

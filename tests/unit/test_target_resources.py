@@ -108,7 +108,7 @@ def test_a_card_is_held_against_its_speed_and_a_disk_against_time() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_the_target_s_hosts_lose_supports_a_limit(
+def test_packet_losses_of_the_target_s_hosts_support_a_limit(
     metric: str, of: str, few: float, many: float, limit: str
 ) -> None:
     whole = [line("", 1000), line("", 1e9, host="osd2")]

@@ -1,4 +1,4 @@
-"""`--fail-if`: conditions as people write them, held against runs, and the exit code."""
+"""`--fail-if`: conditions as people write them, applied to runs, and the exit code."""
 
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def test_a_condition_is_read_as_people_write_it(text: str, expected: tuple[objec
     "text",
     ["p99", "p98 > 1s", "p99 > 50", "p99 = 1s", "rate < 1ms", "failures > x", "get > 1s", ""],
 )
-def test_what_is_no_condition_is_refused_before_the_run(text: str) -> None:
+def test_an_invalid_condition_is_refused_before_the_run(text: str) -> None:
     with pytest.raises(InputError):
         parse_threshold(text)
     assert cli.main(["bench", "put", "null", "--fail-if", text]) == exit_code.FAILED

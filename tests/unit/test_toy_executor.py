@@ -110,14 +110,14 @@ def test_it_goes_on_where_it_was_and_leaves_nothing(
     assert cleaning.what_is_left(tmp_path / "run") == []
 
 
-def test_what_is_wrong_is_said_before_anything_runs(toy: toy_executor.Toy) -> None:
+def test_mistakes_are_reported_before_anything_runs(toy: toy_executor.Toy) -> None:
     with pytest.raises(TargetError, match=r"toy\.questions"):
         executors.check_documents(plan_of(toy_executor.document(1, questions=0)))
     with pytest.raises(TargetError, match='"riddles"'):
         executors.check_documents(plan_of(toy_executor.document(1, kind="riddles")))
 
 
-def test_who_asks_for_a_stop_reaches_it(toy: toy_executor.Toy) -> None:
+def test_a_request_to_stop_reaches_the_executor(toy: toy_executor.Toy) -> None:
     interrupt = Interrupt()
     interrupt.on_ask(toy._stop)
     interrupt.ask()

@@ -40,7 +40,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def port_of_nobody() -> Iterator[int]:
-    """A port at which nobody listens, and which no other program gets meanwhile."""
+    """A port without a listener, reserved so that no other program gets it."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield int(bound.getsockname()[1])
@@ -85,7 +85,7 @@ def test_a_connection_that_stays_counts_what_it_received_meanwhile(port: int) ->
     assert SIZE <= received[0] <= SIZE + 2
 
 
-def test_a_kernel_that_tells_of_no_end_leaves_what_is_seen_meanwhile(
+def test_without_exit_records_the_last_reading_counts(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that is open for longer than between two looks, and gone at the end."""

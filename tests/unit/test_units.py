@@ -110,7 +110,7 @@ def test_a_fraction_may_be_a_percentage() -> None:
 
 
 @pytest.mark.parametrize("written", ["150%", 50, -0.1, "half", True])
-def test_a_fraction_stays_between_nothing_and_everything(written: str) -> None:
+def test_a_fraction_stays_between_0_and_1(written: str) -> None:
     with pytest.raises(InputError) as caught:
         units.parse_fraction(written)
     assert caught.value.actual == shown(written)
@@ -146,7 +146,7 @@ def test_a_list_of_hosts_that_makes_no_sense_is_refused(written: str) -> None:
         units.expand_hosts(written)
 
 
-def test_what_is_shown_always_names_its_unit() -> None:
+def test_every_shown_value_has_a_unit() -> None:
     assert units.format_bytes(4096) == "4 KiB"
     assert units.format_bytes(1_500_000) == "1.43 MiB"
     assert units.format_bytes(512) == "512 B"

@@ -268,7 +268,7 @@ def test_the_course_has_the_cpu_of_trials_that_nobody_followed(tmp_path):
     assert LiveRun(run).read()["course"]["cpu"] == [[1.0, "a", 0.25], [2.0, "a", 0.25]]
 
 
-def test_a_folder_in_pieces_is_told_as_such(folder, server, tmp_path):
+def test_an_incomplete_folder_is_reported_as_incomplete(folder, server, tmp_path):
     for name in ("empty", "half"):
         run_id = identity(folder, name)
         assert ask(server, f"/run/{run_id}")[0].status == 422
@@ -294,6 +294,6 @@ def test_a_finished_trial_counts_its_measured_time_as_the_report_does(tmp_path):
     assert [trial["requests"] for trial in finished] == [counts[name] for name in sorted(counts)]
 
 
-def test_the_command_says_what_is_wrong(tmp_path, capsys):
+def test_the_command_names_the_mistake(tmp_path, capsys):
     assert main(["view", str(tmp_path / "absent")]) == 1
     assert str(tmp_path / "absent") in capsys.readouterr().err

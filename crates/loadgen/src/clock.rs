@@ -8,7 +8,7 @@ use std::rc::Rc;
 pub(crate) enum Clock {
     /// The kernel's monotonic clock.
     Real,
-    /// A clock that stands still until a reactor advances it to the next timer.
+    /// A clock that a reactor advances to the next timer.
     Virtual(Rc<Cell<u64>>),
 }
 

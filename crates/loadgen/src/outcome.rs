@@ -247,7 +247,7 @@ impl Completion {
         Self { outcome, sent_ns, first_byte_ns, ended_ns, bytes: 0, objects: 1, verified_bytes: 0 }
     }
 
-    /// Returns the completion of a request that began with an earlier one and goes on with this
+    /// Returns the completion of a request that began with an earlier one and continues with this
     /// one.
     #[must_use]
     pub(crate) fn behind(self, earlier: Option<Self>) -> Self {

@@ -489,7 +489,7 @@ fn taken<P: Places>(place: &str, key: &str) -> Error {
     let action = format!("write beside what {} \"{place}\" holds", P::PLACE);
     Error::target(action, format!("\"{key}\" is there, and this run did not write it"))
         .of(Kind::NotOurs)
-        .with_hint("choose another object prefix: loadstone never writes over another's objects")
+        .with_hint("choose another object prefix: loadstone never overwrites foreign objects")
 }
 
 fn not_taken<P: Places>(place: &str, mark: &Mark, title: &Title) -> Error {
@@ -595,7 +595,7 @@ async fn mark<P: Places>(places: &mut P, place: &str) -> Result<(), Error> {
 fn unmarked<P: Places>(place: &str) -> Error {
     let action = format!("mark {} \"{place}\"", P::PLACE);
     Error::target(action, "it was made, and shows no mark of ours")
-        .with_hint("the run goes on with --resume, and `loadstone clean` removes what it made")
+        .with_hint("continue the run with --resume, or remove its data with `loadstone clean`")
 }
 
 /// Another host of the same campaign was faster, and is about to mark the place.

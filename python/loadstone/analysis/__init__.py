@@ -262,7 +262,7 @@ WORST_FIRST: Sequence[Outcome] = ("fail", "not stated", "pass", "not applicable"
 
 
 # Each run is judged by itself, with its own client's calibration, probes and ceilings; its
-# results stand beside the others' under the parameter `client`. Clients ran at different times,
+# results are distinguished by the parameter `client`. Clients ran at different times,
 # so nothing is pooled over them, and no difference between them is called significant.
 def join_findings(of_clients: Mapping[str, Sequence[Finding]]) -> tuple[Finding, ...]:
     """Join the findings of clients; equal ones are named once."""

@@ -42,7 +42,7 @@ share of requests that may exceed the objective.
 """
 STALLED_MAX = 3
 """At most this many such trials of a load and stage are discarded; later bad ones count."""
-DOUBT = "the upper bound fails only while the client's host stands still"
+DOUBT = "the upper bound fails only while the client's host stalls"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

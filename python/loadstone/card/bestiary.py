@@ -121,7 +121,7 @@ BESTIARY: Final = (
         ask=sequences.versions_written_at_once, where="versions",
         reference="https://github.com/noobaa/noobaa-core/issues/8316"),
     PublishedSequence(number="B20", name="overwrite-beside-reads", store="s3gw",
-        text="an object is read while it is written over",
+        text="an object is read while it is overwritten",
         ask=sequences.overwrite_beside_reads,
         reference="https://github.com/s3gw-tech/s3gw/issues/462"),
     PublishedSequence(number="B20", name="completions-at-once", store="versitygw",

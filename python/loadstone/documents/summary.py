@@ -168,7 +168,7 @@ class LeftPlace(TypedDict, total=False):
 
 
 class Stalls(TypedDict, total=False):
-    """For how much of each second a core, or the whole client, stood still."""
+    """For how much of each second a core, or the whole client, stalled."""
 
     core: Whole | None
     seconds: list[list[Whole]]

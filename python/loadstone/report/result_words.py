@@ -86,7 +86,7 @@ def share_words(share: float) -> str:
 
 
 def ends_words(mean: Mean | None, scale: float = 1) -> str:
-    """Return the ends of an interval, or the least and the most of the trials."""
+    """Return the ends of an interval, or the minimum and maximum of the trials."""
     if mean is None or not mean.is_spread:
         return NOT_KNOWN
     low, high = (units.format_number(end / scale) for end in (mean.low, mean.high))
@@ -188,7 +188,7 @@ def errors_words(results: Iterable[Result]) -> tuple[str, str]:
 
 
 def evidence_words(evidence: Sequence[Evidence]) -> str:
-    """Return evidence as a list: metric, value, what it was held against, and where."""
+    """Return evidence as a list: metric, value, threshold, and place."""
     return "; ".join(map(_evidence, evidence))
 
 

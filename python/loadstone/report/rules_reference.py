@@ -17,8 +17,8 @@ VIEWS: tuple[tuple[View, str, str], ...] = (
     (
         "label",
         "Labels",
-        "A label stands beside a number; one that is *invalid* makes its result void, one that is"
-        " *bound* a lower bound. Screens show it in words, files by its id.",
+        "A label marks a number; one that is *invalid* makes its result void, one that is *bound* a"
+        " lower bound. Screens show it in words, files by its id.",
     ),
     (
         "limit",

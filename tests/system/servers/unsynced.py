@@ -40,7 +40,7 @@ NO_REPLACE, EXCHANGE = 1, 2
 
 @dataclass(eq=False)
 class Node:
-    """A file, a directory or a symbolic link, with what of it survives a cut."""
+    """A file, a directory or a symbolic link, and the part of it that survives a power cut."""
 
     number: int
     status: dict[str, int]

@@ -31,7 +31,7 @@ const CORE_SLEEP_MAX: Duration = Duration::from_millis(500);
 const STALL_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// For how much of each second a core, or the whole client, stood still.
+/// For how much of each second a core, or the whole client, stalled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stalls {

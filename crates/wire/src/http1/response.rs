@@ -178,7 +178,7 @@ impl ResponseParser {
     pub fn skip(&mut self, bytes: u64) {
         match &mut self.state {
             State::Length(left) => *left -= bytes,
-            _ => assert_eq!(bytes, 0, "only a body of known length can be passed over"),
+            _ => assert_eq!(bytes, 0, "only a body of known length can be skipped"),
         }
     }
 

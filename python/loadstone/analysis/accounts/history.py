@@ -2,8 +2,8 @@
 
 A value of the series is that of a case's result in one run, as reports print it.
 E-Divisive finds where the level changes (window 50, p < 0.001, at least 5 %). It needs about ten
-runs, three of them after the change, so the newest run is also held against the level before it, by
-a prediction interval: that answers the same night.
+runs, three of them after the change. So a prediction interval also compares the newest run with the
+level before it, which gives an answer in the same night.
 """
 
 import math

@@ -270,7 +270,7 @@ def _by_turns(cell: Cell, parts: Sequence[ActionPart]) -> Cell:
     return replace(
         cell,
         trial_rates=tuple(rates),
-        # Seconds in which other turns ran say nothing of this one.
+        # Seconds in which other turns ran do not count for this one.
         spread_of_seconds=None if cell.operation in OUT_OF_LINE else cell.spread_of_seconds,
     )
 

@@ -68,7 +68,7 @@ LOG_INS_MAX = 3
 LOG_INS_PER_HOUR = 6
 LOG_INS_SHARE = 0.01
 OUTAGE_SHARE = 0.05
-"""As STALLED_SHARE, for a client that stood still."""
+"""As STALLED_SHARE, for a client that stalled."""
 OUTAGE_TIMES = 10
 """A pause is an outage from this many usual requests on: clients in step pause for about one."""
 OUTAGE_REQUESTS_PER_S = 10

@@ -38,7 +38,7 @@ from loadstone.results.record import Record, Run
 
 TIMEOUT = "timeout"
 LATE_SHARE, LATE_NS_MIN = 0.1, 1_000_000
-"""The client stands still if a sleep is late by this share of the allowed latency, and by more
+"""The client stalls if a sleep is late by this share of the allowed latency, and by more
 than any host needs to wake from idle."""
 
 
@@ -46,7 +46,7 @@ than any host needs to wake from idle."""
 class SearchStep:
     """One trial of a search, with its rate of good requests.
 
-    `is_left_out` if it missed the objective while the client's host stood still, and was repeated.
+    `is_left_out` if it missed the objective while the client's host stalled, and was repeated.
     """
 
     trial: str

@@ -58,7 +58,7 @@ def _judged(rule: Rule, account: Account) -> MistakeResult:
     says="no interval, or a ± without a name",
     asks="Every headline has an interval",
     means="A difference cannot be distinguished from chance.",
-    do="Give a 95 % interval, and say of what.",
+    do="Give a 95 % interval, and name its quantity.",
 )
 def _interval(account: Account) -> Checked:
     cells = _cells(account)

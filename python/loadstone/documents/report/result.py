@@ -150,7 +150,7 @@ class ReportVerdict(TypedDict):
     """A: an intervention confirmed it; B: two counters; C: one; null: nothing is claimed."""
     reason: str
     also: list[str]
-    """Further limits that stand beside the first."""
+    """Further limits besides the first."""
     not_observed: list[str]
     """Resources that nothing looked at, in words."""
     next: str

@@ -32,7 +32,7 @@ class ReportQuery(TypedDict):
     failures: dict[str, Any]
     messages: list[str]
     memory_stalled: Annotated[float | None, From("memory.stalled")]
-    """Share of its time in which some work stood still for memory, as the kernel counts it (PSI):
+    """Share of its time in which some work stalled for memory, as the kernel counts it (PSI):
     of the engine's control group, or else of the host."""
     memory_peak_bytes: Annotated[int | None, From("memory.peak_bytes")]
     """Most memory that the engine's processes held in it."""
@@ -205,7 +205,7 @@ class ReportAction(TypedDict):
 
 
 class ReportOrigin(TypedDict):
-    """The trace that a script came from, and what of it is in the script."""
+    """The trace that a script came from, and the part of it that is in the script."""
 
     format: str
     """The trace's format, as loadstone script convert names it."""

@@ -402,7 +402,7 @@ def _others(exporter_series: ExporterSeries) -> str:
     if exporter_series.others:
         words.append(f"{exporter_series.others} more metrics moved less")
     if exporter_series.still:
-        words.append(f"{exporter_series.still} stood still")
+        words.append(f"{exporter_series.still} did not change")
     return f" Not drawn: {', '.join(words)}; the run folder has all of them." if words else ""
 
 

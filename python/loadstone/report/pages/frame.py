@@ -83,7 +83,7 @@ def _embedded(data: Mapping[str, Any]) -> str:
 
 @functools.cache
 def _environment() -> "Environment":
-    # Terminals and programs are told the same without it.
+    # Terminals and programs get the same without it.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(

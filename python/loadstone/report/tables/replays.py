@@ -1,4 +1,4 @@
-"""The table of replayed traces: what of each came into the run, and how late actions began."""
+"""The table of replayed traces: the part of each in the run, and how late actions began."""
 
 from loadstone import units
 from loadstone.analysis import Findings

@@ -254,7 +254,7 @@ def varied_names(results: Sequence[Result]) -> list[str]:
 
 
 def parameter_field(name: str) -> Field[Result]:
-    """Return the field of a parameter; an offered rate stands beside the one that came of it."""
+    """Return the field of a parameter; an offered rate is beside the achieved one."""
     words = name.removesuffix("_bytes").replace("_", " ").capitalize()
     return Field(
         head="Offered" if name == "rate" else words,

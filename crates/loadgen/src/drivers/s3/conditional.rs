@@ -143,7 +143,7 @@ impl S3Client {
                 Err(failed) => break failed,
             };
             begun.get_or_insert(asked);
-            // What a try before has written in vain was never there.
+            // A lost attempt has written nothing.
             let writer = (request.chance as u32).max(1);
             let condition = ("if-match", etag.as_bytes());
             let reply = self.write_on(request, writer, Some(condition)).await;
