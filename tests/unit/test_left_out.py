@@ -116,6 +116,9 @@ def test_all_blocks_stay_if_half_of_them_have_a_fault(tmp_path: Path, reason: st
     assert "LEFT_OUT" not in cell.labels
     (result,) = answer_of(findings).results
     assert result.is_bound if reason == "HOST_LOST" else result.is_void
+    if reason == "HOST_LOST":
+        assert cell.verdict is not None
+        assert cell.verdict.limit == "INVALID(HOST_LOST)"
 
 
 @pytest.mark.parametrize("is_stalled", [False, True])

@@ -223,7 +223,8 @@ def _failed_checks(cell: Cell) -> Iterator[FailedCheck]:
         yield FailedCheck(name="errors", value=share, wanted=wanted, statement=statement)
     for label in cell.labels:
         is_explained = label == "LAG" or (label == "NOTHING" and cell.failed == explained > 0)
-        if label in VOIDING and not is_explained:
+        # A lost host's share of the load was missing, whatever the target could do.
+        if (label in VOIDING or label == "HOST_LOST") and not is_explained:
             statement = find_rule(label).says
             yield FailedCheck(name=label, value=None, wanted=NO_SUCH_LABEL, statement=statement)
 
