@@ -6,8 +6,10 @@ install minio moto seaweedfs
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 
 from loadstone.card.table import QUESTIONS
@@ -99,6 +101,33 @@ def test_servers_of_one_process(
         pytest.skip(f"{server} is not installed here: tests.system.servers install {server}")
     with light_s3.running(server) as login:
         check_s3_card(f"{server}-{version}", login, golden, undecided)
+
+
+@pytest.mark.parametrize(("whose", "algorithm"), [("store", "AES256"), ("kms", "aws:kms")])
+def test_minio_encrypts_what_a_load_writes(whose: str, algorithm: str, tmp_path: Path) -> None:
+    """Objects are written whole, in parts and as copies, and read back."""
+    if not light_s3.SERVERS["minio"].program.exists():
+        pytest.skip("minio is not installed here: tests.system.servers install minio")
+    with light_s3.running("minio") as login:
+        keys = {
+            "AWS_ACCESS_KEY_ID": login["access_key"],
+            "AWS_SECRET_ACCESS_KEY": login["secret_key"],
+        }
+        flags = ("-n", "4", "-s", "6MiB", "--part-size", "5MiB", "--keep-data")
+        flags += ("--target-set", f"server_encryption={whose}", "-o", str(tmp_path / "run"))
+        operations = "put,copy,multipart_put,get,multipart_get"
+        finished = loadstone("bench", operations, login["endpoint"], *flags, environment=keys)
+        assert finished.code == 0, finished.err
+        client = boto3.client(
+            "s3",
+            endpoint_url=login["endpoint"],
+            aws_access_key_id=login["access_key"],
+            aws_secret_access_key=login["secret_key"],
+        )
+        [bucket] = client.list_buckets()["Buckets"]
+        listed = client.list_objects_v2(Bucket=bucket["Name"])["Contents"]
+        heads = [client.head_object(Bucket=bucket["Name"], Key=row["Key"]) for row in listed]
+        assert {head.get("ServerSideEncryption") for head in heads} == {algorithm}
 
 
 def test_swift(swift_server: swift.Endpoints, golden: Golden) -> None:

@@ -10,6 +10,7 @@ from loadstone.card.questions import (
     checksums,
     conditions,
     connection,
+    encryption,
     keys,
     listings,
     parts,
@@ -65,6 +66,7 @@ OPEN_DOOR = "rates here do not include the check of signatures"
 PARTS = "multipart uploads behave differently than clients expect"
 UNLOCKED = "backups on this store can be deleted before their time"
 KEPT_LOCK = "a locked object stays longer than its retention"
+UNENCRYPTED = "encryption by the store cannot be measured here"
 HISTORY = "work on versions cannot be compared with other stores"
 
 # fmt: off
@@ -217,6 +219,14 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
         Question("sha256-reported", "a SHA-256 is kept and reported", checksums.keeps("sha256")),
         Question("etag-is-md5", "the ETag is the MD5", checksums.etag_is_md5,
             "objects cannot be verified by their ETag", protocols=BOTH),
+    ),
+    "encryption": (
+        Question("sse-s3", "it encrypts with its own key", encryption.encrypts("AES256"),
+            UNENCRYPTED),
+        Question("sse-kms", "it encrypts with its key service's key",
+            encryption.encrypts("aws:kms"), UNENCRYPTED),
+        Question("sse-c", "it encrypts with the client's key", encryption.encrypts_for_customer,
+            UNENCRYPTED),
     ),
     "keys": (
         Question("key-1024-bytes", "a key of 1,024 bytes is kept", keys.longest_key,

@@ -5,6 +5,7 @@ install minio moto seaweedfs
 """
 
 import contextlib
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,21 @@ class Server:
     ports: int = 1
 
 
+def _weed(port: int, folder: Path) -> list[str | Path]:
+    """Return the arguments of a SeaweedFS on consecutive ports."""
+    names = (
+        "s3.port", "s3.port.grpc", "filer.port", "filer.port.grpc", "master.port",
+        "master.port.grpc", "volume.port", "volume.port.grpc",
+    )  # fmt: skip
+    return [
+        "server", "-dir", folder, "-ip", HOST, "-ip.bind", HOST, "-master.telemetry=false",
+        # The filer takes seven of the default eight volumes, and each bucket at least one.
+        "-master.volumeSizeLimitMB", "64", "-volume.max", "100", "-filer", "-s3",
+        "-s3.port.iceberg=0",
+        *(f"-{name}={port + number}" for number, name in enumerate(names)),
+    ]  # fmt: skip
+
+
 SERVERS = {
     "minio": Server(
         BIN / "minio",
@@ -41,23 +57,13 @@ SERVERS = {
             "MINIO_ROOT_PASSWORD": SECRET_KEY,
             "MINIO_BROWSER": "off",
             "MINIO_UPDATE": "off",
+            # Its own key service, with one key.
+            "MINIO_KMS_SECRET_KEY": f"key:{b64encode(bytes(32)).decode()}",
         },
     ),
     "seaweedfs": Server(
         python_of("seaweedfs").with_name("weed"),
-        lambda port, folder: [
-            "server", "-dir", folder, "-ip", HOST, "-ip.bind", HOST, "-master.telemetry=false",
-            # The filer takes seven of the default eight volumes, and each bucket at least one.
-            "-master.volumeSizeLimitMB", "64", "-volume.max", "100", "-filer", "-s3",
-            "-s3.port.iceberg=0",
-            *(
-                f"-{option}={port + number}"
-                for number, option in enumerate(
-                    ("s3.port", "s3.port.grpc", "filer.port", "filer.port.grpc", "master.port",
-                     "master.port.grpc", "volume.port", "volume.port.grpc")
-                )
-            ),
-        ],
+        lambda port, folder: [*_weed(port, folder), "-s3.port.lance=0"],
         {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY},
         ports=8,
     ),
@@ -68,7 +74,7 @@ SERVERS = {
     ),
 }  # fmt: skip
 SERVERS["seaweedfs-4.30"] = replace(
-    SERVERS["seaweedfs"], program=python_of("seaweedfs-4.30").with_name("weed")
+    SERVERS["seaweedfs"], program=python_of("seaweedfs-4.30").with_name("weed"), words=_weed
 )
 
 
