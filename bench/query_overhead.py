@@ -9,10 +9,10 @@ but not the start of process and engine, which precedes the query.
 import argparse
 import time
 
+from loadstone.engines import worker
 from loadstone.engines.engine import Row, Tables
-from loadstone.engines.process import worker
-from loadstone.engines.process.messages import RunQuery
-from loadstone.engines.process.traffic import Route
+from loadstone.engines.messages import RunQuery
+from loadstone.engines.traffic import Route
 
 ANSWER: list[Row] = [("A name", 12345, 678.9)] * 100
 

@@ -39,7 +39,7 @@ MEANT_OTHERWISE = {
     "campaign/reading/source.py": {"null"},
     "campaign/schema/json_schema.py": {"file"},
     "campaign/schema/target.py": {"file"},
-    "cli/screen/preview.py": {"block"},
+    "cli/running/preview.py": {"block"},
     "execution/programs/arms.py": {"block"},
     "execution/secrets.py": {"file"},
     "hosts/contact.py": {"block"},

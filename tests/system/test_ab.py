@@ -17,7 +17,7 @@ import pytest
 from loadstone.analysis.accounts.gate import judge, rules_of
 from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.cli import exit_code
-from loadstone.cli.gate import SoFar
+from loadstone.cli.running.gate import SoFar
 from loadstone.results.layout import ANSWER
 from loadstone.results.leg_log import read_legs
 from loadstone.results.store import read_run

@@ -19,7 +19,7 @@ import pytest
 from loadstone import _loadgen
 from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.cli import consent
+from loadstone.cli.running import consent
 
 SECRET = "canary-of-a-secret-key-8d1f0b6a"
 STS = """<R><AssumeRoleResult><Credentials><AccessKeyId>{AccessKeyId}</AccessKeyId>

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.engines.process.traffic import Route, received_by, server_of
+from loadstone.engines.traffic import Route, received_by, server_of
 from tests.system.servers import ceph
 
 pytestmark = pytest.mark.real

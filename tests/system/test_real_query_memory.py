@@ -25,7 +25,7 @@ READS = """
 import json, mmap, os, random, sys, time
 from dataclasses import asdict
 from pathlib import Path
-from loadstone.engines.process import worker
+from loadstone.engines import worker
 from loadstone.execution.host.memory_group import limited
 file, limit = Path(sys.argv[1]), int(sys.argv[2])
 descriptor = os.open(file, os.O_RDONLY)

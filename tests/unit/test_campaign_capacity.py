@@ -6,7 +6,7 @@ from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.search import Measure, Observation
 from loadstone.campaign.search_step import read_step, step_document
-from loadstone.cli.screen.preview import print_preview
+from loadstone.cli.running.preview import print_preview
 from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS
 

@@ -364,7 +364,7 @@ def test_a_ceiling_and_a_hook_can_be_changed_by_name_from_the_command_line() -> 
 def test_a_dry_run_shows_every_command_and_what_this_host_lacks(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from loadstone.cli.screen.preview import print_preview
+    from loadstone.cli.running.preview import print_preview
 
     monkeypatch.setattr("shutil.which", lambda name: None if name == "iperf3" else f"/bin/{name}")
     print_preview(

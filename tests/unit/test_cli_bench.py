@@ -10,7 +10,8 @@ from loadstone import cli
 from loadstone.campaign import quick
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.cli import application, session
+from loadstone.cli import application
+from loadstone.cli.running import session
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.cli import consent
+from loadstone.cli.running import consent
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadstone.cli import scripts
+from loadstone.cli.running import scripts
 from loadstone.script.table import Action
 
 ACTIONS = [Action(row, session=0, action="LIST") for row in range(1, 8)]

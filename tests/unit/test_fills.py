@@ -242,7 +242,7 @@ def test_a_run_fills_measures_and_leaves_nothing(
         return StoreSize(40 << 20, used)
 
     monkeypatch.setattr(store_sizes, "read_size", size_of)
-    monkeypatch.setattr("loadstone.cli.stores.read_size", size_of)
+    monkeypatch.setattr("loadstone.cli.running.stores.read_size", size_of)
     campaign = write_campaign(tmp_path, "sweep: {fill: [0%, 20%, 40%]}")
     code = main(["run", str(campaign), "-o", str(tmp_path / "run"), "-q"])
     assert settled(code, capsys.readouterr().err) == 0

@@ -13,7 +13,7 @@ from loadstone.analysis.accounts.account import RATE, SERVER_CPU, Account, Measu
 from loadstone.analysis.accounts.gate import BLOCKS_MIN, POWER, GateAnswer, Rules, judge, rules_of
 from loadstone.analysis.statistics import sequential
 from loadstone.analysis.statistics.ratios import paired_ratio
-from loadstone.cli.gate import last_green
+from loadstone.cli.running.gate import last_green
 from loadstone.errors import InputError
 from loadstone.report.formats.gate import GateFacts, answer, line_after_block, to_junit
 from loadstone.results.layout import ANSWER, MANIFEST

@@ -20,7 +20,7 @@ from loadstone.analysis.judgements.judgement import spoiled_trials, without_spoi
 from loadstone.analysis.measured.part import Mix, Part, WindowWork
 from loadstone.analysis.rules import RULES
 from loadstone.analysis.statistics.ratios import paired_ratio
-from loadstone.cli.gate import SoFar
+from loadstone.cli.running.gate import SoFar
 from loadstone.results.record import Record
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import SECOND_NS, Folder, trial, trial_rows

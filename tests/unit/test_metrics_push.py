@@ -12,7 +12,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from loadstone.campaign.parse import parse_campaign
-from loadstone.cli import extras, session
+from loadstone.cli import extras
+from loadstone.cli.running import session
 from loadstone.errors import InputError, LoadstoneError
 from loadstone.view.live_metrics import RunMetrics
 from loadstone.view.metrics_push import pushing_metrics

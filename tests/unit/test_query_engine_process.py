@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.engines import ENGINES, EngineEntry
 from loadstone.engines.engine import Bucket, EngineUse, ServerAccess, SparkOptions, Tables
-from loadstone.engines.process.messages import (
+from loadstone.engines.messages import (
     CLASS,
     EngineOpened,
     NamedQuery,

@@ -9,7 +9,8 @@ import pytest
 
 from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.cli import exit_code, session
+from loadstone.cli import exit_code
+from loadstone.cli.running import session
 from loadstone.execution import runner
 from loadstone.results.store import read_run
 from loadstone.results.writer import TrialWriter, is_only_begun

@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 
 from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.cli import main, session
+from loadstone.cli import main
+from loadstone.cli.running import session
 from loadstone.execution import runner
 from loadstone.execution.cleaning import begun
 from loadstone.results import line_log

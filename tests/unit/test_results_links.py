@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.cli import session
-from loadstone.cli.gate import last_green
+from loadstone.cli.running import session
+from loadstone.cli.running.gate import last_green
 from loadstone.errors import LoadstoneError, ResultError
 from loadstone.results.audits import keep_audit
 from loadstone.results.files import durable

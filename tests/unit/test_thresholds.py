@@ -8,8 +8,9 @@ from loadstone import cli
 from loadstone.analysis import analyse
 from loadstone.analysis.judgements.thresholds import judge, parse_threshold
 from loadstone.campaign.quick import campaign_from_flags
-from loadstone.cli import exit_code, session
+from loadstone.cli import exit_code
 from loadstone.cli.fail_if import read_thresholds
+from loadstone.cli.running import session
 from loadstone.errors import InputError
 from loadstone.execution.runner import RunEnd
 from loadstone.results.store import read_run

@@ -14,7 +14,7 @@ from loadstone.campaign.planning.estimate import estimate
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.resume import resume
-from loadstone.cli.screen.preview import print_preview
+from loadstone.cli.running.preview import print_preview
 from loadstone.errors import TargetError
 from loadstone.execution import cleaning, executors, runner
 from loadstone.execution.host import limits as host_limits

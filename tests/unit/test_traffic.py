@@ -12,8 +12,8 @@ from multiprocessing import get_context
 
 import pytest
 
-from loadstone.engines.process import traffic
-from loadstone.engines.process.traffic import Route, received_by
+from loadstone.engines import traffic
+from loadstone.engines.traffic import Route, received_by
 
 SIZE = 100_000
 SERVER = f"""

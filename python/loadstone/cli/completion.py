@@ -23,13 +23,6 @@ def workload(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in ("bench",) if not words and name.startswith(incomplete)]
 
 
-def answers(incomplete: str) -> list[str]:
-    """Complete the format of a gate's answer."""
-    from loadstone.cli.gate import FORMS
-
-    return [name for name in FORMS if name.startswith(incomplete)]
-
-
 def drivers(incomplete: str) -> list[str]:
     """Complete the name of a driver."""
     from loadstone.campaign.drivers import read_drivers

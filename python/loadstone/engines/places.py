@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from loadstone import _loadgen
 from loadstone.engines.engine import Bucket
-from loadstone.engines.process.traffic import mount_of
 from loadstone.engines.tables import MARK, PIECE, Mark, TableFile, pieces, read_mark
+from loadstone.engines.traffic import mount_of
 from loadstone.errors import Kind, TargetError
 
 OWN_FORMAT = "own-format"

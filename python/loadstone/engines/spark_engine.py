@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.engines.engine import Bucket, EngineUse, GoneError, Row, SparkOptions, Tables
-from loadstone.engines.process.messages import end_with_parent
+from loadstone.engines.messages import end_with_parent
 from loadstone.errors import InputError
 
 _QUIET = """\

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from loadstone.campaign.planning.kinds import OUT_OF_MEMORY
 from loadstone.documents.mistake import first_mistake
-from loadstone.engines.process.messages import CLASS, Answered, Reply, Task, TaskFailed, line_of
+from loadstone.engines.messages import CLASS, Answered, Reply, Task, TaskFailed, line_of
 from loadstone.errors import LoadstoneError
 from loadstone.execution import secrets
 
@@ -139,7 +139,7 @@ class EngineProcess:
         # An engine's temporary files are removed with its process, however it ends.
         self._scratch = tempfile.TemporaryDirectory(prefix="loadstone-engine-")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "loadstone.engines.process.worker"],
+            [sys.executable, "-m", "loadstone.engines.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

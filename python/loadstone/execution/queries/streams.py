@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from loadstone.engines.answers import Answer
 from loadstone.engines.engine import EngineUse
-from loadstone.engines.process.messages import NamedQuery, RunStreams, StreamAnswer, StreamsEnded
+from loadstone.engines.messages import NamedQuery, RunStreams, StreamAnswer, StreamsEnded
 from loadstone.engines.tables import text_of
 from loadstone.execution.queries.engine_process import EngineError, EngineProcess, outcome_of
 

@@ -21,8 +21,7 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.engines import entry_of
 from loadstone.engines.answers import Answer
 from loadstone.engines.engine import EngineUse, SparkOptions, Tables
-from loadstone.engines.places import OWN_FORMAT, TablePlace
-from loadstone.engines.process.messages import (
+from loadstone.engines.messages import (
     EngineOpened,
     OpenEngine,
     QueryAnswer,
@@ -30,6 +29,7 @@ from loadstone.engines.process.messages import (
     TablesWritten,
     WriteTables,
 )
+from loadstone.engines.places import OWN_FORMAT, TablePlace
 from loadstone.engines.tables import Mark, TableFile, files_by_table, generate, hash_of, text_of
 from loadstone.errors import TargetError
 from loadstone.execution import secrets

@@ -34,8 +34,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadstone.cli import completion, consent, session
+from loadstone.cli import completion
 from loadstone.cli.flags import AllowCommands, Quiet, Resume, RunFolder
+from loadstone.cli.running import consent, session
 from loadstone.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,6 +52,13 @@ REFUSED = (
     "dry_run",
 )  # fmt: skip
 """Flags of bench that do not apply to a gate: its servers and their data are new in each leg."""
+
+
+def _forms(incomplete: str) -> list[str]:
+    """Complete the format of the answer."""
+    from loadstone.cli.running.gate import FORMS
+
+    return [name for name in FORMS if name.startswith(incomplete)]
 
 
 def command(
@@ -107,7 +115,7 @@ def command(
             "--format",
             "-f",
             help="terminal, markdown, json or junit.",
-            autocompletion=completion.answers,
+            autocompletion=_forms,
         ),
     ] = "terminal",
     allow_commands: AllowCommands = False,
@@ -118,7 +126,7 @@ def command(
 ) -> int:
     from loadstone import units
     from loadstone.analysis.accounts.gate import METRICS, rules_of
-    from loadstone.cli.gate import FORMS, GateKeeper, last_green
+    from loadstone.cli.running.gate import FORMS, GateKeeper, last_green
 
     if form not in FORMS:
         raise InputError.of_value(form, f"a format: {', '.join(FORMS)}")

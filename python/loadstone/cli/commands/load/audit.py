@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadstone.cli import consent, exit_code, plain
+from loadstone.cli import exit_code, plain
 from loadstone.cli.flags import (
     AllowCommands,
     Overwrite,
@@ -47,6 +47,7 @@ from loadstone.cli.flags import (
     parse_settings,
 )
 from loadstone.cli.messages import say, tell
+from loadstone.cli.running import consent
 from loadstone.cli.screen.output import print_table, print_words, write_files
 from loadstone.errors import InputError, LoadstoneError
 
@@ -216,9 +217,9 @@ def _measure(
     from loadstone import units
     from loadstone.analysis.audits import FAULT_NOUNS
     from loadstone.campaign.quick import campaign_from_flags
-    from loadstone.cli import session
     from loadstone.cli.commands.load.ab import split_command, url_of
-    from loadstone.cli.durability import DurabilityKeeper
+    from loadstone.cli.running import session
+    from loadstone.cli.running.durability import DurabilityKeeper
     from loadstone.execution.faults import START, FaultCommands
     from loadstone.execution.interrupt import Interrupt
 

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loadstone.cli import completion, fail_if, session
+from loadstone.cli import completion, fail_if
 from loadstone.cli.flags import (
     AllowForeign,
     DryRun,
@@ -54,7 +54,8 @@ from loadstone.cli.flags import (
     TargetSettings,
     parse_settings,
 )
-from loadstone.cli.session import LiveMetrics
+from loadstone.cli.running import session
+from loadstone.cli.running.session import LiveMetrics
 
 if TYPE_CHECKING:
     from loadstone.campaign.schema.campaign import Campaign
@@ -272,7 +273,7 @@ def command(
     # Passed by name, since `loadstone ab` has the same flags.
     campaign = campaign_of(context.params)
     if dry_run:
-        from loadstone.cli.screen.preview import preview
+        from loadstone.cli.running.preview import preview
 
         preview(campaign, thresholds=thresholds, are_trials_listed=trials)
         return 0
@@ -294,7 +295,7 @@ def command(
 def campaign_of(flags: Mapping[str, Any]) -> "Campaign":
     """Return the campaign for the flags of this command, given by parameter name."""
     from loadstone.campaign.quick import Flags, campaign_from_flags
-    from loadstone.cli.reuse import DatasetFlags, flags_of
+    from loadstone.cli.running.reuse import DatasetFlags, flags_of
 
     reuse = flags["reuse"]
     like = flags_of(reuse) if reuse is not None else DatasetFlags()

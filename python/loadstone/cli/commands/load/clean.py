@@ -23,9 +23,10 @@ from typing import Annotated
 import typer
 
 from loadstone.campaign.remains import Remains, is_removed, places_gone
-from loadstone.cli import completion, consent, exit_code, plain
+from loadstone.cli import completion, exit_code, plain
 from loadstone.cli.flags import AllowCommands
 from loadstone.cli.messages import say, tell
+from loadstone.cli.running import consent
 from loadstone.documents.summary import Summary
 from loadstone.errors import LoadstoneError
 from loadstone.units import counted

@@ -22,8 +22,8 @@ from typing import Annotated
 
 import typer
 
-from loadstone.cli import session
 from loadstone.cli.flags import RunFolder
+from loadstone.cli.running import session
 from loadstone.errors import LoadstoneError
 
 NEEDED = ("HOME", "LANG", "LC_", "LD_LIBRARY_PATH", "LOADSTONE_", "PATH", "PYTHON", "TMPDIR")

@@ -24,14 +24,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadstone.cli import consent, extras, plain
+from loadstone.cli import extras, plain
 from loadstone.cli.flags import AllowCommands, Overrides, TerminalOrJson
-from loadstone.cli.load_hosts import ending_in_order, secrets_of
 from loadstone.cli.messages import say
-from loadstone.cli.reuse import reused_by
+from loadstone.cli.running import consent
+from loadstone.cli.running.load_hosts import ending_in_order, secrets_of
+from loadstone.cli.running.reuse import reused_by
+from loadstone.cli.running.scripts import making_scripts
+from loadstone.cli.running.stores import making_lists, store_sizes
 from loadstone.cli.screen.output import print_table
-from loadstone.cli.scripts import making_scripts
-from loadstone.cli.stores import making_lists, store_sizes
 from loadstone.documents.manifest import HostCard
 from loadstone.errors import InputError
 

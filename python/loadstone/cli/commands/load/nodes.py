@@ -62,7 +62,7 @@ def _nodes_of(path: Path, settings: list[str], *, with_probes: bool) -> dict[str
             raise InputError(f'run "{path}" describes no nodes', "its campaign names none")
         return recorded
     from loadstone.campaign.parse import read_campaign
-    from loadstone.cli.nodes import describe
+    from loadstone.cli.running.nodes import describe
 
     asked = read_campaign(path, settings)
     if not asked.nodes:

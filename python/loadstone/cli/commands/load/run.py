@@ -23,7 +23,7 @@ from typing import Annotated
 
 import typer
 
-from loadstone.cli import fail_if, session
+from loadstone.cli import fail_if
 from loadstone.cli.flags import (
     AllowCommands,
     DryRun,
@@ -35,7 +35,8 @@ from loadstone.cli.flags import (
     Resume,
     RunFolder,
 )
-from loadstone.cli.session import LiveMetrics
+from loadstone.cli.running import session
+from loadstone.cli.running.session import LiveMetrics
 from loadstone.errors import InputError
 
 
@@ -87,7 +88,7 @@ def command(
     if dry_run:
         rate = units.parse_rate(assume_rate) if assume_rate else None
         bandwidth = float(units.parse_size(assume_bandwidth)) if assume_bandwidth else None
-        from loadstone.cli.screen.preview import preview
+        from loadstone.cli.running.preview import preview
 
         preview(campaign, rate, bandwidth, thresholds=thresholds, are_trials_listed=trials)
         return 0

@@ -64,7 +64,7 @@ def command(
     if isinstance(imported, Account):
         _print_account(imported, form, output, as_json=as_json)
         return
-    from loadstone.cli.session import default_folder
+    from loadstone.cli.running.session import default_folder
     from loadstone.importers.run_folder import write_run
 
     folder = output or default_folder(imported.name)

@@ -18,7 +18,7 @@ from typing import IO, NoReturn, TypeVar
 from loadstone.engines import load_engine
 from loadstone.engines.answers import plain_answer
 from loadstone.engines.engine import Engine, EngineUse, GoneError, Row, Tables
-from loadstone.engines.process.messages import (
+from loadstone.engines.messages import (
     EngineOpened,
     OpenEngine,
     QueryAnswer,
@@ -34,7 +34,7 @@ from loadstone.engines.process.messages import (
     line_of,
     read_task,
 )
-from loadstone.engines.process.traffic import Route, received_by, server_of
+from loadstone.engines.traffic import Route, received_by, server_of
 
 MESSAGE_MAX = 2000
 

@@ -19,11 +19,12 @@ from loadstone.campaign.resume import resume as resume_plan
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.target import http_url
 from loadstone.campaign.search import Goal, Observation
-from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
+from loadstone.cli import exit_code, extras, fail_if, plain
 from loadstone.cli.messages import say, tell
-from loadstone.cli.reuse import note_deletes, reused_by
-from loadstone.cli.scripts import CampaignScripts, making_scripts
-from loadstone.cli.stores import keep_lists, making_lists, store_sizes
+from loadstone.cli.running import consent, load_hosts
+from loadstone.cli.running.reuse import note_deletes, reused_by
+from loadstone.cli.running.scripts import CampaignScripts, making_scripts
+from loadstone.cli.running.stores import keep_lists, making_lists, store_sizes
 from loadstone.documents.ceiling import CeilingDocument
 from loadstone.documents.manifest import CampaignChange, Manifest, Resumption, RunOutcome
 from loadstone.documents.mix import LOCKS, operations_of
@@ -473,7 +474,7 @@ def _described(campaign: Campaign, outputs: NodeOutputs) -> Manifest:
     """Return the descriptions of the campaign's nodes, if it names any."""
     if not campaign.nodes:
         return {}
-    from loadstone.cli.nodes import describe
+    from loadstone.cli.running.nodes import describe
 
     return {"nodes": describe(campaign, outputs=outputs)}
 

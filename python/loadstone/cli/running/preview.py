@@ -18,11 +18,11 @@ from loadstone.campaign.schema.hosts import Hosts
 from loadstone.campaign.schema.node import Node
 from loadstone.cli import fail_if
 from loadstone.cli.messages import say
-from loadstone.cli.reuse import reused_by
+from loadstone.cli.running.reuse import reused_by
+from loadstone.cli.running.scripts import making_scripts
+from loadstone.cli.running.session import tell_of_locks
+from loadstone.cli.running.stores import making_lists, store_sizes, warn_of_cuts
 from loadstone.cli.screen.output import print_table
-from loadstone.cli.scripts import making_scripts
-from loadstone.cli.session import tell_of_locks
-from loadstone.cli.stores import making_lists, store_sizes, warn_of_cuts
 from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executors import absent_secrets, check_documents
@@ -39,8 +39,8 @@ from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling
 from loadstone.campaign.schema.hook import Hook
 from loadstone.campaign.schema.node import NodeProbe
 from loadstone.campaign.schema.target_probe import TargetProbes
-from loadstone.cli import consent
-from loadstone.cli.nodes import expected_s
+from loadstone.cli.running import consent
+from loadstone.cli.running.nodes import expected_s
 
 # A plan fits into 80 × 24, however many trials it has.
 WIDTH = 80

@@ -12,7 +12,7 @@ from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.trial import targets_in_run
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.cli.messages import say
-from loadstone.cli.scripts import keep_files
+from loadstone.cli.running.scripts import keep_files
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.object_lists import ListMaker
 from loadstone.execution.programs.store_sizes import read_size

@@ -1,0 +1,1 @@
+"""Shared steps of the commands that run a load: consent, preview, session, hosts, answers."""
