@@ -53,7 +53,7 @@ def labelled(label: str) -> Callable[[Folder, Any, int], bool]:
 
 
 def failing(folder: Folder, document: Any, block: int) -> bool:
-    folder.add(document, 200, failed_per_s=20)
+    folder.add(document, 200, failed_per_s=20, kind="http_500")
     return True
 
 

@@ -26,6 +26,7 @@ from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.answers.answer import answer_of, answer_of_scripts
 from loadstone.analysis.answers.headline import headline_of
 from loadstone.analysis.cells.agents import AgentCell
+from loadstone.analysis.cells.queries import ratio_of
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.thresholds import judge, parse_threshold
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
@@ -50,6 +51,30 @@ from tests.unit.runs_of_all_kinds import (
     write_streams,
 )
 from tests.unit.synthetic_run import Folder, trial, trial_rows
+
+
+def test_the_runs_of_all_kinds_are_of_all_standings(tmp_path: Path) -> None:
+    standings = {
+        name: {result.standing for result in analyse(read_run(RUNS[name](tmp_path / name))).results}
+        for name in ("six trials", "bound", "void by the client", "void by failures")
+    }
+    assert standings == {
+        "six trials": {"valid"},
+        "bound": {"bound"},
+        "void by the client": {"void"},
+        "void by failures": {"void"},
+    }
+
+
+def test_totals_of_arms_of_queries_are_of_usable_times(tmp_path: Path) -> None:
+    queries = analyse(read_run(write_queries(tmp_path / "run"))).queries
+    assert queries is not None
+    first, other = queries.arms
+    assert {query.query for query in other.queries if query.standing == "void"} == {"Q13"}
+    assert (first.is_whole, other.is_whole, other.total_s) == (True, False, None)
+    ratio = ratio_of(first, other)
+    assert ratio is not None
+    assert ratio.n_a == 2
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -355,6 +380,7 @@ def test_pages_draw_and_list_the_numbers_of_the_model(made: tuple[Path, Run, Fin
     heads = [plain_of(head) for head in re.findall(r"<th.*?>(.*?)</th>", table, re.DOTALL)]
     rows = re.findall(r"<tr data-target.*?</tr>", table, re.DOTALL)
     listed = [result for result in findings.results if result.requests]
+    assert len(rows) >= len(listed)
     for text, result in zip(rows, listed, strict=False):
         texts = [plain_of(cell) for cell in re.findall(r"<td.*?>(.*?)</td>", text, re.DOTALL)]
         row = dict(zip(heads, texts, strict=True))

@@ -20,7 +20,7 @@ from loadstone.analysis.cells.query_streams import (
     whole_median_of,
 )
 from loadstone.analysis.grouping import grouped
-from loadstone.analysis.judgements.standing import Standing, worst_of
+from loadstone.analysis.judgements.standing import Standing, may_be_compared, worst_of
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
 from loadstone.campaign.planning.kinds import QUERIES, QUERY, STREAMS
@@ -82,12 +82,16 @@ class QueryArm:
 
     @property
     def means_s(self) -> list[float]:
-        """The mean seconds of answered queries."""
-        return [query.mean_s for query in self.queries if query.mean_s is not None]
+        """The mean seconds of the queries that are not void."""
+        return [
+            query.mean_s
+            for query in self.queries
+            if query.mean_s is not None and query.standing != "void"
+        ]
 
     @property
     def is_whole(self) -> bool:
-        """Whether every query has a right answer."""
+        """Whether every query has a time that may be used."""
         return len(self.means_s) == len(self.queries)
 
     @property
@@ -202,14 +206,17 @@ def ratio_of(query_arm: QueryArm, other: QueryArm) -> Ratio | None:
     The interval is Student's t on the logarithms of the queries' ratios; it covers other choices of
     queries.
     """
-    means = {query.query: query.mean_s for query in query_arm.queries}
+    firsts = {query.query: query for query in query_arm.queries}
     pairs = [
-        (means.get(query.query), query.mean_s) for query in other.queries if query.query in means
+        (first.mean_s, query.mean_s)
+        for query in other.queries
+        if (first := firsts.get(query.query))
+        and may_be_compared(first.standing, query.standing, ())
+        and first.mean_s
+        and query.mean_s
     ]
-    known = [(a, b) for a, b in pairs if a and b]
-    if len(known) < 2:
-        return None
-    return paired_ratio([a for a, _ in known], [b for _, b in known])
+    known = [a for a, _ in pairs], [b for _, b in pairs]
+    return paired_ratio(*known) if len(pairs) > 1 else None
 
 
 def _place(order: Sequence[str], name: str) -> int:
