@@ -1,6 +1,12 @@
 """`loadstone bench`: one workload from flags, without a server and on the embedded store."""
 
+import contextlib
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -186,3 +192,47 @@ def test_a_numa_node_that_is_not_there_is_refused_and_those_that_are_there_are_n
     refused = loadstone("bench", "put", "null:", "-n", "10", "--numa", "999")
     assert refused.code == exit_code.FAILED
     assert f"{nodes}\n" in refused.err
+
+
+TWO_NODES = """\
+set -e
+nodes=/sys/devices/system/node
+mount -t tmpfs nodes $nodes
+mkdir $nodes/node0 $nodes/node1
+echo $0 > $nodes/node0/cpulist
+echo $1 > $nodes/node1/cpulist
+shift
+exec "$@"
+"""
+"""Shows this host as one of two NUMA nodes of one CPU each, to a command alone."""
+
+
+def test_load_threads_are_bound_to_the_cpus_of_their_numa_nodes(tmp_path: Path) -> None:
+    cpus = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))]
+    if len(cpus) < 2:
+        pytest.skip("this host has one CPU")
+    first, second = cpus[:2]
+    apart = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", TWO_NODES]
+    if subprocess.run([*apart, first, second, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no mounts of our own are allowed here")
+    load = [sys.executable, "-m", "loadstone", "bench", "put", "null:", "--rate", "100", "-d", "1h"]
+    words = [*apart, first, second, *load, "--numa", "1,0", "-o", str(tmp_path / "run")]
+    bound: dict[str, str] = {}
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while set(bound.values()) != {first, second} and process.poll() is None:
+            time.sleep(0.05)
+            bound = bound_threads(process.pid)
+        process.send_signal(signal.SIGINT)
+    assert bound == {"load-0": second, "load-1": first}
+
+
+def bound_threads(process: int) -> dict[str, str]:
+    """Return the CPUs that each load thread of a process may run on, as the kernel writes them."""
+    bound = {}
+    for task in Path(f"/proc/{process}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            name = (task / "comm").read_text().strip()
+            if name.startswith("load-"):
+                status = (task / "status").read_text()
+                bound[name] = status.partition("Cpus_allowed_list:")[2].split()[0]
+    return bound
