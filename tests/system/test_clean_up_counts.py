@@ -151,6 +151,16 @@ def test_a_correct_target_gives_no_findings(
     assert miscounted(tmp_path / "run") == []
 
 
+@pytest.mark.parametrize("setting", ["versioning=enabled", "versioning=suspended", "retention_s=2"])
+def test_markers_of_deletes_are_not_objects_that_a_store_failed_to_delete(
+    setting: str, store_port: int, tmp_path: Path
+) -> None:
+    words = ("put,delete", "--target-set", setting)
+    finished = bench(f"http://127.0.0.1:{store_port}", tmp_path / "run", *words)
+    assert finished.code == 0, finished.err
+    assert miscounted(tmp_path / "run") == []
+
+
 def test_failures_leave_it_open_how_many_objects_there_are(tmp_path: Path) -> None:
     errors = {"put": {"rate": 0.1, "status": 500}, "delete": {"rate": 0.1, "status": 500}}
     with store_under_test.store(faults={"seed": 5, "errors": errors}) as url:

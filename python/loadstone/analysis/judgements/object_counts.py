@@ -20,6 +20,8 @@ from loadstone.units import counted
 
 _PUTS, _DELETES = ("put", "put_if_absent"), ("delete", "delete_if_match")
 _OK = "ok"
+VERSION_SETTINGS = ("delete_versions", "versioning", "retention_s")
+"""Settings of targets whose buckets keep versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +190,14 @@ class ObjectCounts:
         document, summary = record.trial, record.summary
         ownership = document.get("ownership") or {}
         settings = document["target"].get("settings") or {}
+        # With versions, a delete adds a marker, which a clean-up deletes and counts.
+        keeps_versions = any(settings.get(name) for name in VERSION_SETTINGS)
         is_ours = not (
             document.get("allow_foreign")
             or summary.get("buckets_foreign")
             or ownership.get("runs")
             or dataset_of(document).get("written_by")
-            or settings.get("delete_versions")
+            or keeps_versions
         )
         hosts = summary.get("hosts") or ()
         is_whole = (
