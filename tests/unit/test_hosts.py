@@ -391,6 +391,20 @@ def test_the_loss_of_a_host_is_told_when_it_happens() -> None:
     assert trial._hosts["b"].reason in text
 
 
+def test_no_host_loads_what_the_lost_first_one_has_not_prepared() -> None:
+    trial = standing(["a", "b"])
+    asked: list[str] = []
+    trial._output.begin = lambda stop: None
+    trial._carrier.ask = lambda hosts, message: asked.extend(
+        host for host in hosts if isinstance(message, messages.Trial)
+    )
+    trial.secrets = None
+    trial._carrier.inbox.put(HostMessage(host="a", name="gone", body={}))
+    with pytest.raises(TargetError, match=" a,"):
+        trial.run()
+    assert asked == ["a"]
+
+
 def test_a_host_that_is_lost_in_what_later_trials_need_whole_ends_the_run() -> None:
     whole_put = {"phase": "put", "measured": True, "mix": [{"operation": "put", "weight": 1}],
                  "options": {}, "dataset": {"objects": 1000, "buckets": 1},

@@ -211,6 +211,7 @@ class _TrialOnHosts:
         try:
             # The first host prepares the places, so that the others find them.
             self._prepare([first])
+            self._check_places(self._hosts[first])
             self._prepare(others)
             started_ns, monotonic_ns = self._go()
             while self._working():
@@ -260,6 +261,17 @@ class _TrialOnHosts:
                 f"trial {self._document['id']}: all its client hosts were lost before its start:"
                 f" {reasons}",
                 "start their agents again and continue with --resume",
+            )
+
+    def _check_places(self, first: TrialHost) -> None:
+        """Refuse to go on without the host that prepares the places: no other creates them, and the
+        target would be blamed for their absence.
+        """
+        if first.state == "lost":
+            raise TargetError(
+                f"trial {self._document['id']}: client host {first.name}, which prepares the"
+                f" dataset's places for all, was lost: {first.reason}",
+                "start its agent again and continue with --resume",
             )
 
     def _go(self) -> tuple[int, int]:
