@@ -56,6 +56,29 @@ def of_sizes(findings: Findings, count: int) -> Findings:
 
 
 @pytest.mark.parametrize("name", ["rounds", "sweep"])
+@pytest.mark.parametrize("width", [24, 40, 60])
+def test_no_number_is_cut_on_a_narrow_screen(name: str, width: int, request) -> None:  # type: ignore[no-untyped-def]
+    run, findings = request.getfixturevalue(name)
+    head, *rows = _table_of(shown(run, findings, 120))
+    narrow_head, *narrow = _table_of(shown(run, findings, width))
+    # Only the last column, which is words, may be cut.
+    of_words = head.split().index("Limited")
+    assert narrow_head.split()[:of_words] == head.split()[:of_words]
+    assert list(map(_numbers, narrow)) == list(map(_numbers, rows))
+
+
+def _numbers(row: str) -> list[str]:
+    return re.findall(r"\d[\d.,]*", row)
+
+
+def _table_of(lines: list[str]) -> list[str]:
+    """Return the head and the rows of the first table, without notes below it."""
+    begin = next(at for at, line in enumerate(lines) if "Failed" in line)
+    below = lines[begin + 1 : lines.index("", begin)]
+    return [lines[begin], *(line for line in below if len(_numbers(line)) > 3)]
+
+
+@pytest.mark.parametrize("name", ["rounds", "sweep"])
 def test_the_answer_fits_one_screen_and_has_no_codes(name: str, request) -> None:  # type: ignore[no-untyped-def]
     run, findings = request.getfixturevalue(name)
     lines = shown(run, findings)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from loadstone.report.opening import Opening
 
 GAP = 2
+WIDEST = 10_000
+"""Wider than any table."""
+
 STANDING_STYLES = {"good": "green", "first look": "yellow", "bound": "yellow", "void": "bold red"}
 SEVERITY_STYLES = {"problem": "bold red", "caution": "yellow", "note": "dim"}
 
@@ -64,19 +67,20 @@ def render_tables(tables: Iterable[Table], options: Options) -> str:
 def _answer(run: Run, findings: Findings, options: Options) -> bytes:
     screen = screen_of(run, findings, width=options.width)
     # A command or a path is there to be copied: it is never broken.
-    pieces: list[tuple[object, bool]] = [
+    pieces: list[tuple[RichTable | Text, bool]] = [
         (screen.title, False),
-        ("", True),
+        (Text(), True),
         *((line, False) for line in screen.body),
     ]
-    pieces += [("", True), *((line, True) for line in screen.foot)]
+    pieces += [(Text(), True), *((line, True) for line in screen.foot)]
     return "".join(
         _printed(options, piece, is_whole=is_whole) for piece, is_whole in pieces
     ).encode()
 
 
-def _printed(options: Options, piece: object, *, is_whole: bool) -> str:
-    return _drawn(options, lambda console: console.print(piece, soft_wrap=is_whole))
+def _printed(options: Options, piece: RichTable | Text, *, is_whole: bool) -> str:
+    least = Console(width=WIDEST).measure(piece).minimum if isinstance(piece, RichTable) else 0
+    return _drawn(options, lambda console: console.print(piece, soft_wrap=is_whole), least)
 
 
 def _drawn(options: Options, draw: Callable[[Console], None], width: int = 0) -> str:
