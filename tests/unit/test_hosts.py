@@ -24,7 +24,7 @@ from loadstone.hosts.carrier import Carrier, HostMessage
 from loadstone.hosts.clock import Clock, Exchange, estimate
 from loadstone.hosts.contact import Contact, contact_document, refusal
 from loadstone.hosts.division import divide, signed_by
-from loadstone.hosts.executor import _TrialOnHosts
+from loadstone.hosts.executor import OnHosts, _TrialOnHosts
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
 from loadstone.results.record import Record
 from loadstone.steady_clock import SteadyClock
@@ -403,6 +403,25 @@ def test_no_host_loads_what_the_lost_first_one_has_not_prepared() -> None:
     with pytest.raises(TargetError, match=" a,"):
         trial.run()
     assert asked == ["a"]
+
+
+def test_a_host_that_is_lost_before_a_trial_is_told_and_missing_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trials: list[Any] = []
+    news: list[str] = []
+    carrier: Any = SimpleNamespace(hosts={"a": 1, "b": 2}, forget=lambda: None)
+    monkeypatch.setattr(_TrialOnHosts, "run", lambda trial: trials.append(trial))
+    monkeypatch.setattr(OnHosts, "_reach", lambda *words: carrier.hosts.pop("a"))
+    document = whole(hosts=2) | {"target": {"name": "t", "driver": "null", "settings": {}}}
+    output: Any = SimpleNamespace(host_news=lambda text, is_problem: news.append(text))
+    checker: Any = None
+    OnHosts(carrier, "ab", checker, stops_on_loss=False).run(document, output)
+    assert (trials[0].absent, list(trials[0]._hosts)) == (["a"], ["b"])
+    assert any(" a " in text for text in news)
+    carrier.hosts["a"] = 1
+    with pytest.raises(TargetError, match=" a "):
+        OnHosts(carrier, "ab", checker, stops_on_loss=True).run(document, output)
 
 
 def test_a_host_that_is_lost_in_what_later_trials_need_whole_ends_the_run() -> None:

@@ -103,26 +103,33 @@ class OnHosts:
                 lambda text, is_problem: output.host_news(text, is_problem=is_problem),
                 is_over=lambda: output.is_stop_asked,
             )
-        here = [host for host in self._order if host in self._carrier.hosts]
-        missing = [host for host in self._order if host not in here]
-        if not here or (missing and self._stops_on_loss):
-            lost = ", ".join(missing)
-            raise TargetError(
-                f"trial {document['id']}: client hosts {lost} are lost",
-                "start their agents again and continue with --resume",
-            )
-        self._reach(document, here, output)
+        asked = self._present(document)
+        self._reach(document, asked, output)
         self._attempts += 1
         self._carrier.forget()
-        here = [host for host in here if host in self._carrier.hosts]
+        here = [host for host in self._present(document) if host in asked]
+        for host in asked:
+            if host not in here:
+                output.host_news(f"client host {host} was lost: no answer", is_problem=True)
         trial = _TrialOnHosts(document, output, self._carrier, here, self._attempts)
         trial.stops_on_loss = self._stops_on_loss
         trial.profiles = self._profiles
         if self._sends_secrets:
             trial.secrets = secrets.read(document)
-        for host in missing[: max(0, (document.get("hosts") or 1) - len(here))]:
-            trial.absent.append(host)
+        missing = [host for host in self._order if host not in here]
+        trial.absent += missing[: max(0, (document.get("hosts") or 1) - len(here))]
         return trial.run()
+
+    def _present(self, document: TrialDocument) -> list[str]:
+        """Return the hosts that are there; refuse a trial without any, or without one it needs."""
+        here = [host for host in self._order if host in self._carrier.hosts]
+        if not here or (len(here) < len(self._order) and self._stops_on_loss):
+            lost = ", ".join(host for host in self._order if host not in here)
+            raise TargetError(
+                f"trial {document['id']}: client hosts {lost} are lost",
+                "start their agents again and continue with --resume",
+            )
+        return here
 
     def _reach(self, document: TrialDocument, hosts: Sequence[str], output: Output) -> None:
         """Let each host contact a target before the first load on it; refuse hosts that cannot.
