@@ -156,7 +156,7 @@ def _rank_of_client(limit: str, observed: Observed) -> Rank | None:
         is_refused = observed.refused_here > THROTTLED_MUCH
         return Rank.REFUSED if is_refused else Rank.CLIENT
     if limit == "INSTRUMENT_CPU" and _waits_mostly(observed):
-        # More clients bring more by larger batches; what is left of the core is still the limit.
+        # More clients raise the rate by larger batches; the core is still the limit.
         return Rank.CLIENT
     up, below = observed.step_up, observed.step_here
     has_slack = _has_slack(observed)
@@ -246,8 +246,8 @@ def _changes(observed: Observed) -> Iterator[Fact]:
         assert tried.hosts is not None, "a change of hosts names them"
         yield _supports(
             "INSTRUMENT_HOSTS",
-            f"the same load from {tried.hosts[1]} instead of {tried.hosts[0]} hosts brings"
-            f" {tried.ratio - 1:+.0%}",
+            f"the same load from {tried.hosts[1]} instead of {tried.hosts[0]} hosts changes the"
+            f" rate by {tried.ratio - 1:+.0%}",
             tried.evidence(),
             rank=Rank.CLIENT,
             is_intervention=True,
@@ -255,7 +255,7 @@ def _changes(observed: Observed) -> Iterator[Fact]:
     for tried in _rises(observed, "half the verification"):
         yield _supports(
             "INSTRUMENT_CPU",
-            f"half the verification brings {tried.ratio - 1:+.0%}: checking costs the rate",
+            f"half the verification changes the rate by {tried.ratio - 1:+.0%}: it limits the rate",
             tried.evidence(),
             rank=Rank.CLIENT,
             is_intervention=True,
@@ -277,8 +277,8 @@ def _loads(observed: Observed) -> Iterator[Fact]:
     if observed.knee is not None and here.load < observed.knee / 2:
         yield _supports(
             "LATENCY_BOUND",
-            f"{here.load:g} in flight are too few: the rate is load over time up to half of"
-            f" the knee at {observed.knee:.3g}",
+            f"{here.load:g} requests in flight are too few: up to half of the knee at"
+            f" {observed.knee:.3g}, the rate is load over time",
             Evidence("load", here.load, observed.knee / 2),
             rank=Rank.LOAD,
         )
@@ -287,15 +287,15 @@ def _loads(observed: Observed) -> Iterator[Fact]:
         assert met is not None, "it is what shows that nothing waits"
         yield _supports(
             "NOT_SATURATED",
-            "all clients of the open load were in a request, and none took longer than at"
-            f" {met.load:g}/s: they are too few",
+            "all clients of the open load were in a request, and requests took no longer than at"
+            f" {met.load:g}/s: there are too few clients",
             Evidence("share of clients in a request", observed.in_flight or 0.0),
             rank=Rank.LOAD,
         )
     elif up is not None and up.is_rise and not is_out_of_line(observed):
         yield _supports(
             "NOT_SATURATED",
-            f"{up.high.load:g} in flight bring {up.ratio - 1:+.0%}",
+            f"{up.high.load:g} requests in flight change the rate by {up.ratio - 1:+.0%}",
             *up.evidence(),
             rank=Rank.LOAD,
         )

@@ -27,6 +27,7 @@ from loadstone.analysis.rules import Effect, find_rule
 Grade = Literal["A", "B", "C"]
 
 UNDETERMINED = "UNDETERMINED"
+NO_RISE = "do not raise the rate"
 
 GENERAL = ("INSTRUMENT_LIMITED", "INSTRUMENT_LAG")
 """Limits of the client as a whole: they strengthen a limit of one of its resources."""
@@ -232,9 +233,9 @@ def _by_elimination(observed: Observed, facts: tuple[Fact, ...]) -> Verdict | No
     if observed.is_overloaded:
         more = f"{observed.offered:g}/s were requested and {observed.point.rate:.4g}/s answered"
     else:
-        more = "more in flight slow it down" if is_falling else "more in flight bring no more"
+        more = "more requests in flight " + ("lower the rate" if is_falling else NO_RISE)
         if step is not None and step.is_rise:
-            more = "requests wait for each other, so that more in flight can bring little more"
+            more = "requests wait for each other, so more of them can raise the rate only a little"
     is_halved = any(tried.point is not None for tried in observed.tried)
     limit, grade = "BEYOND_CLIENT", "B" if is_halved else "C"
     room = "the client has room"
@@ -248,7 +249,7 @@ def _by_elimination(observed: Observed, facts: tuple[Fact, ...]) -> Verdict | No
         elif observed.server and not _has_unknown_device(observed):
             names = ", ".join(observed.server)
             limit, grade = "TARGET_SOFTWARE", "B"
-            room += f" and all that was watched of the target ({names})"
+            room += f" and all observed resources of the target ({names})"
     return Verdict(
         limit=limit,
         grade="B" if grade == "B" else "C",
@@ -308,25 +309,25 @@ def _doubt(observed: Observed) -> tuple[str, str]:
         ), "cold"
     if is_out_of_line(observed):
         return (
-            "a smaller load reached as much as a larger one: this trial was slow by chance or by"
-            " what ran before it"
+            "a smaller load reached the same rate as a larger one: this trial was slow by chance,"
+            " or because of earlier trials"
         ), "repeat"
     if observed.is_overloaded and observed.is_backed_up is None:
         return (
-            "all clients of the open load were in a request: they are too few, or the target is"
-            " full"
+            "all clients of the open load were in a request: there are too few, or the target is"
+            " saturated"
         ), "clients"
     if observed.is_overloaded:
         return f"the rate was not achieved, and {_client_in_doubt(observed)}", "client"
     if observed.idle is not None:
         return (
-            f"clients spent {observed.idle:.0%} of their time outside requests, and nothing that"
-            " was observed says why"
+            f"clients spent {observed.idle:.0%} of their time outside requests, and no observation"
+            " explains it"
         ), "client"
     if step is None:
         is_open = observed.offered is not None
         return (
-            "a single load does not show whether more brings more",
+            "a single load does not show whether more load raises the rate",
             "rates" if is_open else "loads",
         )
     if not (step.low.is_settled and step.high.is_settled):
@@ -336,16 +337,19 @@ def _doubt(observed: Observed) -> tuple[str, str]:
             "client"
         )
     if step.is_saturated:
-        return f"more in flight bring no more, and {_client_in_doubt(observed)}", "client"
+        return f"more requests in flight {NO_RISE}, and {_client_in_doubt(observed)}", "client"
     if step.is_rise:
-        return "more in flight bring more, less than in proportion, up to the highest load", "loads"
+        return (
+            "up to the highest load, more requests in flight raise the rate, but less than"
+            " proportionally"
+        ), "loads"
     return "the step from one load to the next lies within the noise", "repeat"
 
 
 def _client_in_doubt(observed: Observed) -> str:
     if not observed.is_client_watched:
         return "the client was not observed"
-    return "that the client has room is not known"
+    return "it is not known whether the client has room"
 
 
 def _next(observed: Observed, missing: str) -> tuple[str, str] | tuple[()]:

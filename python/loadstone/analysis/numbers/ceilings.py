@@ -155,8 +155,8 @@ def working_set(account: Account) -> Iterator[Finding]:
         yield Finding(
             "working-set",
             f"{describe_case(cells[0], ('threads', 'round'))}: all objects together are"
-            f" {units.format_size(size)}, which a processor's cache holds: the rate is that of"
-            " caches, and no limit of a disk or of memory explains it",
+            f" {units.format_bytes(size)} and fit into a CPU cache: the rate may be that of a"
+            " cache, not of a disk or of memory",
             evidence=(
                 Evidence(
                     "bytes of all objects",
