@@ -78,7 +78,7 @@ class Client:
             self._write(bucket, MARK, mark.encode())
 
     def makes_a_bucket_with_a_copy_of_our_mark(self) -> None:
-        """As a backup of another bucket has it."""
+        """Put an object with a copied mark, as a backup of another bucket contains it."""
         source, bucket = self._bucket(), self._bucket()
         if source in self.buckets or source not in self.view.buckets():
             return

@@ -375,7 +375,7 @@ def test_nothing_of_a_file_is_left_that_could_not_be_made(image: Path) -> None:
 
 
 def test_a_dataset_that_no_number_can_count_is_refused(image: Path) -> None:
-    """Its length would wrap round to a small one, and its blocks to the start."""
+    """The length would wrap around to a small one, and blocks to the start of the file."""
     data = Dataset(objects=(1 << 52) + 12, buckets=1, size_bytes=4096)
     image.write_bytes(bytes(4 * MIB))
     refused(image, data, is_foreign=True, kind="unsupported")

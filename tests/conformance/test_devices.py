@@ -38,7 +38,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 def mine(path: Path) -> Path:
-    """Write over the start of a device, past the page cache; what it held is not loadstone's."""
+    """Overwrite the start of a device by direct I/O, with bytes that are not loadstone's."""
     with mmap.mmap(-1, BLOCK_BYTES) as page:
         page[:8] = b"precious"
         transfer(path, 0, page, is_write=True)
@@ -189,7 +189,7 @@ def test_a_dataset_larger_than_the_device_is_refused(device: Path) -> None:
 
 
 def test_a_device_that_somebody_uses_is_refused_though_it_is_allowed(device: Path) -> None:
-    """As mounting does, the test holds it for itself alone."""
+    """The test opens the device exclusively, like a mount."""
     holder = os.open(device, os.O_RDONLY | os.O_EXCL)
     try:
         refused(place_on(device), whole(), "in-use")

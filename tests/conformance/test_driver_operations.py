@@ -145,7 +145,7 @@ def test_sizes_follow_their_law(place: Place, dataset: Dataset) -> None:
 
 
 def test_payload_that_repeats_is_written_again_as_it_is(place: Place) -> None:
-    """With nothing but duplicates a buffer is kept between writes, unless a read came between."""
+    """With duplicates only, a buffer is kept between writes, unless a read comes between."""
     driver = {row["name"]: row for row in _loadgen.drivers()}[place.driver]
     page = 4096
     dataset = Dataset(objects=8, buckets=1, size_bytes=96 * page, duplicate=1.0)

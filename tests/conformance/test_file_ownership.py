@@ -276,7 +276,7 @@ def test_creating_as_load_goes_on_with_what_a_kill_left_bare(folder: Path) -> No
 
 
 def test_clean_up_takes_exactly_what_the_run_may_have_written(folder: Path) -> None:
-    """Neither numbers beyond, nor other spellings, nor what only looks like an object."""
+    """Higher numbers, other spellings and names that only resemble objects stay."""
     data, place = Dataset(objects=5, buckets=1), place_at(folder)
     trials.prepare(place, data)
     trials.run(trials.document(place, data, "copy"))

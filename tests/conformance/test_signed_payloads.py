@@ -30,7 +30,7 @@ def signed(place: Place, dataset: Dataset, operation: str, **changes: Any) -> di
 
 
 def test_signed_objects_are_taken_and_read_back(place: Place) -> None:
-    """Whatever their length, and whether they come in the order of their numbers or not."""
+    """Payloads of any length are signed correctly, in order or not."""
     for size_bytes in (0, 5000, 300_001):
         dataset = Dataset(objects=OBJECTS, size_bytes=size_bytes)
         trials.run(signed(place, dataset, "put", phase="prepare"))

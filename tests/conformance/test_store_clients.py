@@ -269,7 +269,7 @@ def test_version_2_of_signatures_is_refused_in_addresses_and_headers(
 
 
 def test_the_holder_of_an_address_adds_no_header_to_it(client: Any, bucket: str) -> None:
-    """Not by another spelling of its parameters, and not by a header that claims to sign it."""
+    """Other spellings of its parameters, and a header that claims to sign it, do not help."""
     client.put_object(Bucket=bucket, Key="secret", Body=DATA)
     put = client.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "mine"})
     added = {"x-amz-copy-source": f"/{bucket}/secret"}

@@ -61,7 +61,7 @@ def least(shape: Shape | None) -> Any:
 
 
 def test_unsupported_requests_are_refused_and_change_nothing(client: Any, bucket: str) -> None:
-    """So also what S3 has got since: it must not pass for the PUT or DELETE that it resembles."""
+    """Newer operations of S3 must not be taken for the PUT or DELETE that they resemble."""
     client.put_object(Bucket=bucket, Key="o", Body=DATA)
     place = {"Bucket": bucket, "Key": "o", "RenameSource": f"{bucket}/o"}
     model = client.meta.service_model

@@ -48,7 +48,7 @@ class Dataset:
 
 
 JOURNALS: dict[str, Intents] = {}
-"""On what each run has claimed places, by its id; nothing is written."""
+"""The volumes that each run has claimed, by its id; nothing is written."""
 NO_FOLDER = Path("/nonexistent")
 
 

@@ -33,7 +33,7 @@ INSTEAD = {
     r"(?:is|are|was|were) told": "is reported, is printed",
 }
 """Phrases that readers stumble over, as patterns, each with words that take their place."""
-WORN = re.compile(rf"\b(?:{'|'.join(INSTEAD)})\b")
+WORN = re.compile(rf"\b(?:{'|'.join(INSTEAD)})\b", re.IGNORECASE)
 SUBJECTLESS = re.compile(r"test_(?:what|whatever|who|whose|of)_")
 
 

@@ -119,7 +119,7 @@ def test_modules_of_a_folder_import_each_other_in_one_direction(crate: str) -> N
 
 
 def test_drivers_do_not_know_what_runs_them() -> None:
-    """Neither a driver nor what drivers are built from, nor one driver another."""
+    """Drivers and their parts do not import the code that runs them, or other drivers."""
     edges = _imports(SOURCE)
     assert len([unit for unit in edges if unit.startswith("drivers::")]) >= 7
     wrong = {

@@ -52,5 +52,5 @@ def test_the_page_names_the_limits_of_the_code() -> None:
     trials = limits.pop("trials at one time")
     assert trials.startswith(f"{check.TRIALS_MAX:,};")
     assert limits.pop("a bucket's name") == f"{BucketNames().length_max} characters"
-    # Whoever adds a row adds a comparison.
+    # A new row needs a comparison here.
     assert set(limits) == {"read", "planned", "---"}

@@ -116,7 +116,7 @@ class Host:
 
     @property
     def groups(self) -> list[Path]:
-        """Its control groups: version 1 counts the time in one of another controller."""
+        """Return its control groups: version 1 counts CPU time in another controller's."""
         is_1 = self.group.parent == CGROUP_1
         return [self.group, *([CPUACCT / self.group.name] if is_1 else [])]
 

@@ -172,7 +172,7 @@ def test_a_process_gives_keys_once_for_all_trials(home: Path, cloud: tuple[Cloud
 def test_a_process_that_gives_none_is_told_without_what_it_printed(
     home: Path, cloud: tuple[Cloud, str]
 ) -> None:
-    """Its output may be half of a secret."""
+    """The output may contain half of a secret."""
     config(home, f"[profile used]\ncredential_process = echo {SECRET}\n")
     with pytest.raises(_loadgen.TargetError, match="credential_process") as error:
         heads(cloud[1])

@@ -146,7 +146,7 @@ def test_a_burst_of_refusals_in_mid_run_leaves_the_rest_good(
 
 
 def test_a_target_that_is_not_there_is_refused_or_counted(dataset: Dataset) -> None:
-    """Nothing listens: the message or the outcome says so."""
+    """The message or the outcome says that nothing listens."""
     with hostile(0, lambda exchange: False) as server:
         url = server.url
     try:
@@ -339,6 +339,6 @@ def test_a_broken_document_is_refused_in_words(driver: str, dataset: Dataset) ->
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", '"x"', "{}", "\ud800", "[" * 100_000])
 def test_an_invalid_document_is_refused(text: str) -> None:
-    """Not JSON, not an object, or nested beyond reason."""
+    """Invalid JSON, a value that is not an object, and deep nesting are refused."""
     with pytest.raises(ValueError):  # noqa: PT011 - any wording will do
         _loadgen.check(text)

@@ -141,7 +141,7 @@ def test_a_race_that_does_not_end_leaves_its_question_open_and_the_next_is_asked
 
 
 class Creators:
-    """Leaves one of the creators that race without an answer, and says to so many that they won."""
+    """Leave one of the racing creators without an answer, and tell `winners` that they won."""
 
     def __init__(self, winners: int) -> None:
         self._numbers = itertools.count()
@@ -232,7 +232,7 @@ def test_a_store_that_ignores_conditions_is_detected(url: str) -> None:
 
 
 def test_a_store_that_lists_late_is_found_out(url: str) -> None:
-    """Its listings are empty."""
+    """The listings of this store are empty."""
     empty = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
 
     def is_wanted(request: Message) -> bool:
@@ -397,7 +397,7 @@ def test_a_bucket_that_locks_objects_is_not_written_into(url: str) -> None:
 def test_buckets_of_a_killed_card_are_removed_by_the_next_card(
     has_mark: bool, url: str, tmp_path: Path
 ) -> None:
-    """But a bucket that has lost the card's mark stays as it is."""
+    """A bucket that has lost the card's mark is not changed."""
     client = store_under_test.s3(url)
     keys = {**KEYS, "XDG_STATE_HOME": str(tmp_path)}
     is_reached, is_killed = threading.Event(), threading.Event()

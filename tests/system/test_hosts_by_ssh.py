@@ -203,7 +203,7 @@ def test_a_command_that_is_not_an_agent_is_named(
 def test_the_address_to_listen_on_is_that_from_which_ssh_reaches_the_hosts(
     network: SshNetwork, tmp_path: Path
 ) -> None:
-    """Its configuration says where: the names resolve nowhere."""
+    """The addresses are only in ssh's configuration: the names do not resolve."""
     file = campaigns.write(tmp_path, CAMPAIGN.replace(f"  listen: {CONTROLLER}\n", ""))
     finished = network.loadstone("run", file, "-o", tmp_path / "run")
     assert finished.code in campaigns.WENT_WELL, finished.err

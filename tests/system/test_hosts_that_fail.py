@@ -76,7 +76,7 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
     return failed;
 }
 """
-"""In the place of a clock that is set: the kernel has one of them for all namespaces."""
+"""Replaces setting the clock, because the kernel has one clock for all namespaces."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Whoever holds a real invitation can do what its host does, and nothing else."""
+"""A stolen invitation gives the rights of its host, and no others."""
 
 import asyncio
 import contextlib
@@ -201,7 +201,7 @@ async def dask_is_refused(invitation: Invitation) -> None:
 
 
 def test_an_invitation_is_valid_for_its_own_host_only() -> None:
-    """By a certificate of its own making, by a second connection, and by posing as controller."""
+    """It tries a self-made certificate, a second connection, and to pose as the controller."""
 
     async def run(listening: Carrier) -> None:
         first = listening.invite("first", is_alone=False)

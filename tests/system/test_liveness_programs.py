@@ -104,7 +104,7 @@ __main__.main()
 
 
 def test_ctrl_c_ends_a_calibration(tmp_path: Path) -> None:
-    """Its servers go with it, and nothing that was measured half is kept."""
+    """The servers end as well, and no incomplete measurement is kept."""
     state = tmp_path / "state"
     process = subprocess.Popen(
         [sys.executable, "-m", "loadstone", "calibrate", "s3", "-d", "1h"],

@@ -69,7 +69,7 @@ def test_versitygw(versitygw_server: dict[str, str], golden: Golden) -> None:
 
 
 def test_versitygw_keeps_what_is_locked_and_lets_go(versitygw_server: dict[str, str]) -> None:
-    """Nothing is left when the card is made: else its exit code says so."""
+    """A card leaves nothing behind; otherwise its exit code says so."""
     keys = {
         "AWS_ACCESS_KEY_ID": versitygw_server["access_key"],
         "AWS_SECRET_ACCESS_KEY": versitygw_server["secret_key"],

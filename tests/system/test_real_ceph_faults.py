@@ -78,7 +78,7 @@ def test_a_pool_that_loses_too_many_osds_times_out_and_recovers(ceph_to_break: C
 def test_requests_are_in_flight_beyond_what_librados_allows_by_itself(
     ceph_to_break: Cluster,
 ) -> None:
-    """At its limits of 1024 requests and 100 MiB, librados would block the load thread for ever."""
+    """At its limits of 1024 requests and 100 MiB, librados would block the load thread forever."""
     where, dataset = place(ceph_to_break), Dataset(objects=1500, size_bytes=100_000)
     with without(ceph_to_break, 0, 1):
         load = {"kind": "closed", "clients": 1500}

@@ -44,7 +44,7 @@ AS_NOBODY = ("unshare", "-U", "--map-user=54321", "--map-group=54321")
 
 
 def test_a_user_without_home_and_passwd_measures_as_any_other(url: str, tmp_path: Path) -> None:
-    """As in a container that is run with a user of its own number."""
+    """This is the case in a container that runs with an unknown user number."""
     tool = shutil.which(AS_NOBODY[0])
     if tool is None or subprocess.run([*AS_NOBODY, "true"], check=False).returncode:
         pytest.skip("this host makes no user namespaces")

@@ -182,7 +182,7 @@ def test_a_store_that_refuses_to_make_a_bucket_leaves_nothing_to_clean(
 
 
 def test_a_bucket_that_was_made_late_is_cleaned_up(store_port: int, tmp_path: Path) -> None:
-    """Its making fails, looks do not find it, and later it is there."""
+    """The creation fails, checks do not find the bucket, and later it exists."""
     run, is_shown, deleted = tmp_path / "run", threading.Event(), list[str]()
 
     def spoil(exchange: Exchange) -> bool:

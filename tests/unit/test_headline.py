@@ -98,7 +98,7 @@ def test_without_a_ratio_the_rates_are_those_of_the_table(tmp_path):
 
 
 def test_the_headline_claims_what_compare_claims(tmp_path):
-    """Nothing from few trials, nor from an interval that touches 1."""
+    """Few trials, and intervals that touch 1, give no headline."""
     rates = {"one": [100, 140, 90, 130, 100, 120], "other": [130, 110, 150, 100, 125, 105]}
     path = in_turns(tmp_path / "run", rate_of=lambda target, block: rates[target][block - 1])
     few = in_turns(tmp_path / "few", blocks=4)

@@ -82,7 +82,7 @@ TIMES = st.lists(
     min_size=HOSTS_MAX,
     max_size=HOSTS_MAX,
 )
-"""For each host when it began and ended."""
+"""Start and end of each host."""
 
 
 @settings(max_examples=10, deadline=None, phases=[Phase.reuse, Phase.generate])

@@ -110,7 +110,7 @@ def test_no_flipped_bit_of_a_table_passes_unseen(run_path: Path) -> None:
 
 
 def test_a_flipped_bit_in_a_page_is_refused_where_it_is_read(run_path: Path) -> None:
-    """In tables with checksums in their pages, as earlier builds wrote them."""
+    """Tables of earlier builds have checksums in their pages."""
     path = min((run_path / "trials").glob("*.parquet"))
     rows = pa.parquet.read_table(path)
     pa.parquet.write_table(rows, path, compression="zstd", write_page_checksum=True)

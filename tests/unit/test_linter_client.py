@@ -310,7 +310,7 @@ def test_each_client_host_is_judged_by_what_its_own_load_did() -> None:
     assert flags(PORTS, **summed, hosts=four) == set()
     alone = [{**four[0], "connections_opened": 910}, *four[1:]]
     assert flags(PORTS, **summed, hosts=alone) == {"INSTRUMENT_SOCKETS"}
-    # Nor is one host's card filled by what others sent.
+    # Packets of other hosts do not fill a host's card either.
     full = (("network", "e", "sent_bytes", 0, 1.2e8), ("network", "e", "speed_bits_per_s", 1e9, 0))
     sent = [{**four[0], "bytes_sent": 10**8}, {**four[1], "bytes_sent": 10**10}]
     assert flags(*full, bytes_sent=10**10, hosts=sent) == set()

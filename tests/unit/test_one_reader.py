@@ -72,7 +72,7 @@ def test_a_trial_that_contradicts_itself_is_labelled_for_both(tmp_path: Path) ->
 
 
 def test_tables_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a long run, reading takes most of the time and memory."""
+    """Reading takes most of the time and memory of a long run."""
     run = read_run(synthetic_run.write_sweep(tmp_path / "run", seconds=4))
     opened: list[str] = []
     read = tables.read_table

@@ -235,7 +235,7 @@ def test_cases_that_read_the_same_objects_share_one_preparation() -> None:
     assert Counter(phases(plan)) == {"prepare": 1, "get": 6, "head": 6, "clean-up": 1}
     assert phases(plan)[0] == "prepare"
     assert phases(plan)[-1] == "clean-up"
-    # Whoever reads first, the objects are written with the most threads that the workload has.
+    # Objects are written with the workload's highest number of threads, whichever case is first.
     assert plan.trials[0].document["load"] == {"kind": "closed", "clients": 8}
     assert plan.trials[0].document["case"]["parameters"] == {"threads": 8, "size": 4096}
 

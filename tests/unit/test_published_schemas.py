@@ -67,7 +67,7 @@ def test_documents_of_a_plan_are_of_the_schema(folder: Path) -> None:
 
 
 def test_records_are_of_the_schema(folder: Path) -> None:
-    """So is every key of a record and of its summary."""
+    """Every key of a record and of its summary is documented."""
     check = validator("record.schema.json")
     records = [json.loads(path.read_text()) for path in sorted(folder.glob("trials/*.json"))]
     assert len(records) == 2

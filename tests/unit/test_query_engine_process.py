@@ -262,7 +262,7 @@ def test_a_failure_while_an_engine_warms_up_fails_every_stream() -> None:
 
 @pytest.mark.parametrize("entry", ENGINES.values(), ids=list(ENGINES))
 def test_each_engine_is_where_its_row_says(entry: EngineEntry) -> None:
-    """Its own package is imported when it is opened, so that this needs none."""
+    """The engine's package is imported only when it is opened, so this test needs none."""
     module = importlib.import_module(f"loadstone.engines.{entry.module}")
     assert inspect.isclass(getattr(module, entry.class_name))
     if entry.setup is not None:

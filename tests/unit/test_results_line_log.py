@@ -69,7 +69,7 @@ def test_no_flipped_bit_of_a_log_passes_unseen(
         lines = read_lines(path, KIND, KEYS)
         assert lines.is_damaged, content
         assert all(entry in ENTRIES for entry in lines.entries), content
-        # Nor is it made whole by what is written next, or takes it along.
+        # The next line neither completes it nor is lost with it.
         append_line(path.parent, path.name, {"trial": "0004"})
         after = read_lines(path, KIND, KEYS)
         assert after.is_damaged, content

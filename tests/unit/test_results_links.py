@@ -1,4 +1,4 @@
-"""Nothing outside a run folder changes, whatever links somebody has put into it."""
+"""Links in a run folder do not lead to changes outside of it."""
 
 import contextlib
 import os

@@ -167,7 +167,7 @@ def test_an_exporter_that_misbehaves_leaves_a_gap_with_its_reason(
 def test_an_answer_that_has_no_end_is_cut_off_at_its_time_and_is_a_gap(
     exporter: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Nor does it count as whole for a clock that was read late.
+    # It does not count as complete if the clock was read late either.
     monkeypatch.setattr(scraper.time, "monotonic", lambda: 0.0)
     (row,) = read_exporter(f"{exporter}{path}", probe(timeout_ns=5 * 10**8), None)
     assert row[4:] == ("up", 0.0)

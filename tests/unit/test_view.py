@@ -168,7 +168,7 @@ def batch(number):
 
 
 def test_a_stream_is_followed_from_any_cut(tmp_path):
-    """Whatever part of it has come, no batch is sent twice and none is left out."""
+    """No batch is sent twice or left out, whichever part of it has arrived."""
     whole = tmp_path / "whole"
     stream = StreamWriter(whole.parent, whole.name, SCHEMA)
     for number in range(5):

@@ -26,7 +26,7 @@ OUT_OF_LINE = ("CREATE_USER", "AUDIT")
 """Actions of sessions that run before all others, and after them."""
 
 ALL = "ALL"
-"""In the place of an action: all that users did, or those of one type, making and audits apart."""
+"""The name for all actions of all users, or of one type, except their creation and audits."""
 
 CRYPTOGRAPHY = ("encryption", "wrapping", "hashing", "paths")
 """The client's own work in an action, not the store's: columns of its histograms."""
