@@ -1,8 +1,8 @@
 """Comparisons as a page: a sentence per pair, ratios with intervals, and all cases."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from loadstone import units
 from loadstone.analysis.accounts import claims
@@ -39,13 +39,8 @@ def render_comparisons(
         "comparison.html.jinja",
         data={
             "margin": MARGIN,
-            "pairs": [{"a": pair["a"], "b": pair["b"]} for pair in pairs],
-            "cases": [
-                _drawn(case)
-                for pair in pairs
-                for case in pair["cases"]
-                if case["verdict"] not in ("void", "no ratio")
-            ],
+            "pairs": [{"a": pair.a, "b": pair.b} for pair in pairs],
+            "cases": [_drawn(row) for pair in pairs for row in pair.cases if row.case.has_ratio],
         },
         title=names,
         pairs=pairs,
@@ -55,52 +50,77 @@ def render_comparisons(
 
 def ratio_rows(compared: Comparison, place: int) -> list[dict[str, object]]:
     """Return the cases of a comparison as charts show them, void ones included."""
-    return [_drawn(_case(compared, case, place)) for case in compared.comparisons]
+    return [_drawn(_row(compared, case, place)) for case in compared.comparisons]
 
 
-DRAWN = ("name", "pair", "ratio", "low", "high", "verdict", "kind", "words", "a", "b")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A case with its name, its pair's place, its means in words, and the kind of its verdict."""
+
+    case: CaseComparison
+    name: str
+    pair: int
+    a: str
+    b: str
+    kind: str
+    words: str
+    n: str
+    p: str
+    sentence: str
 
 
-def _drawn(case: Mapping[str, Any]) -> dict[str, object]:
-    return {name: case[name] for name in DRAWN}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """Two arms: a sentence, tiles, rows and notes."""
+
+    a: str
+    b: str
+    unit: str
+    sentence: str
+    tiles: tuple[Tile, ...]
+    cases: tuple[_Row, ...]
+    notes: tuple[str, ...]
 
 
-def _pair(compared: Comparison, place: int, *, is_control: bool) -> dict[str, Any]:
-    """Return two arms: a sentence, tiles, rows and notes."""
-    of_types = () if compared.by_user_type is None else compared.by_user_type.comparisons
+def _drawn(row: _Row) -> dict[str, object]:
+    ratio = row.case.ratio
     return {
-        "a": compared.a,
-        "b": compared.b,
-        "unit": claims.unit_of_metric(compared.metric),
-        "sentence": _sentence(compared),
-        "tiles": tuple(_tiles(compared)),
-        "cases": [_case(compared, case, place) for case in (*compared.comparisons, *of_types)],
-        "notes": (*_notes(compared, is_control=is_control), *([TYPES_NOTE] if of_types else ())),
-    }
-
-
-def _case(compared: Comparison, case: CaseComparison, place: int) -> dict[str, Any]:
-    """Return a row: a case in words, both means, the verdict, and the numbers behind it."""
-    ratio = case.ratio
-    n, p = claims.numbers_words(case)
-    a, b = compared_words(compared, case)
-    return {
-        "name": claims.describe(case) or "all",
-        "pair": place,
-        "a": a,
-        "b": b,
-        "words": claims.in_words(case),
+        **{name: getattr(row, name) for name in ("name", "pair", "kind", "words", "a", "b")},
+        "verdict": row.case.verdict,
         "ratio": ratio.ratio,
         "low": ratio.low,
         "high": ratio.high,
-        "n": n,
-        "p": p,
-        "p_value": case.p_holm,
-        "verdict": case.verdict,
-        "kind": KINDS.get(case.verdict, "open"),
-        "sentence": claims.sentence(compared, case),
-        "means": (case.a, case.b),
     }
+
+
+def _pair(compared: Comparison, place: int, *, is_control: bool) -> _Pair:
+    of_types = () if compared.by_user_type is None else compared.by_user_type.comparisons
+    return _Pair(
+        a=compared.a,
+        b=compared.b,
+        unit=claims.unit_of_metric(compared.metric),
+        sentence=_sentence(compared),
+        tiles=tuple(_tiles(compared)),
+        cases=tuple(_row(compared, case, place) for case in (*compared.comparisons, *of_types)),
+        notes=(*_notes(compared, is_control=is_control), *([TYPES_NOTE] if of_types else ())),
+    )
+
+
+def _row(compared: Comparison, case: CaseComparison, place: int) -> _Row:
+    n, p = claims.numbers_words(case)
+    a, b = compared_words(compared, case)
+    return _Row(
+        case=case,
+        name=claims.describe(case) or "all",
+        pair=place,
+        a=a,
+        b=b,
+        kind=KINDS.get(case.verdict, "open"),
+        words=claims.in_words(case),
+        n=n,
+        p=p,
+        sentence=claims.sentence(compared, case),
+    )
 
 
 def _sentence(compared: Comparison) -> str:
@@ -153,13 +173,13 @@ def _tiles(compared: Comparison) -> Iterable[Tile]:
             yield Tile(key=kind, name=name, value=value, note=note, is_bad=is_bad)
 
 
-def _notes_of(pairs: Sequence[Mapping[str, Any]]) -> list[str]:
+def _notes_of(pairs: Sequence[_Pair]) -> list[str]:
     """Return the notes on all pairs, each once; one that is not on all of them names its pair."""
-    on_all = set.intersection(*(set(pair["notes"]) for pair in pairs))
+    on_all = set.intersection(*(set(pair.notes) for pair in pairs))
     named = (
-        note if note in on_all else f"{pair['b']} against {pair['a']}: {note}"
+        note if note in on_all else f"{pair.b} against {pair.a}: {note}"
         for pair in pairs
-        for note in pair["notes"]
+        for note in pair.notes
     )
     return list(dict.fromkeys(named))
 

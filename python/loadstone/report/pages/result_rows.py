@@ -1,7 +1,7 @@
 """The table of results on a page: cells, and the numbers for sorting."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from loadstone.analysis.answers.answer import Answer
 from loadstone.analysis.judgements.result import Result
@@ -15,28 +15,46 @@ CLIENT_BOUND = "client"
 """The kind of a limit that is the instrument's own: the rate is a bound."""
 
 
-def result_table(answer: Answer, rounds: Sequence[Result]) -> dict[str, Any]:
-    """Return fields and rows: all results, and those of rounds; a cell has what sorts it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRow:
+    """A result of all rounds, or of one: its cells with what sorts them, and its limit."""
+
+    result: Result
+    operation: str
+    size: str
+    round: str
+    cells: Sequence[tuple[Field[Result], str, str | None]]
+    chip: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultTable:
+    fields: Sequence[Field[Result]]
+    rows: Sequence[ResultRow]
+
+
+def result_table(answer: Answer, rounds: Sequence[Result]) -> ResultTable:
+    """Return fields and rows: all results, and those of rounds."""
     every = answer.results
     screen = screen_fields(every, varied_names(every))
     data = [screen.data] * any(result.bytes for result in every)
     fields = [screen.target, screen.operation, *screen.parameters, screen.rate, screen.spread]
     fields += [*data, *screen.times, screen.failed, screen.trials]
     rows = [
-        {
-            "result": result,
-            "operation": operation_words(result),
-            "size": "" if result.size_bytes is None else describe_size(result.size_bytes),
-            "round": of_round,
-            "cells": [(field, field.cell(result), _sorted_by(field, result)) for field in fields],
-            "chip": _chip(result),
-        }
+        ResultRow(
+            result=result,
+            operation=operation_words(result),
+            size="" if result.size_bytes is None else describe_size(result.size_bytes),
+            round=of_round,
+            cells=[(field, field.cell(result), _sorted_by(field, result)) for field in fields],
+            chip=_chip(result),
+        )
         for result, of_round in (
             *((result, "") for result in every),
             *((result, str(result.round)) for result in rounds),
         )
     ]
-    return {"fields": fields, "rows": rows}
+    return ResultTable(fields=fields, rows=rows)
 
 
 def _sorted_by(field: Field[Result], result: Result) -> str | None:
