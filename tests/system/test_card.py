@@ -231,6 +231,24 @@ def test_a_store_that_ignores_conditions_is_detected(url: str) -> None:
     assert answers_given["delete-if-match-deletes"] == "no"
 
 
+def test_a_store_that_compares_etags_without_quotes_is_raced_without_them(url: str) -> None:
+    """So that its race is judged, and not that nobody won."""
+
+    def is_wanted(request: Message) -> bool:
+        condition = request.header("if-match") or ""
+        return request.method == "PUT" and condition.startswith('"')
+
+    error = error_document("PreconditionFailed")
+    shown = spoiled(
+        url,
+        is_wanted,
+        lambda exchange: exchange.send_status("412 Precondition Failed", body=error),
+    )
+    assert shown["put-if-match-replaces"] == "differs"
+    assert shown["put-if-match-refuses"] == "yes"
+    assert shown["one-replacer-wins"] == "yes"
+
+
 def test_a_store_that_lists_late_is_found_out(url: str) -> None:
     """The listings of this store are empty."""
     empty = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"

@@ -55,6 +55,7 @@ class Question:
 
 
 NO_LOCKS = "locks and table commits on this store lose updates"
+STUCK = "conditional writes of common clients do not succeed here"
 RACE = "contending writers on this store have no single winner"
 VISIBLE = "reads of fresh objects may fail without any error of the load"
 UNSORTED = "tools that merge listings miss keys"
@@ -77,7 +78,7 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
         Question("put-if-absent-refuses", "If-None-Match: * keeps what is there",
             conditions.put_if_absent, NO_LOCKS, protocols=BOTH, turn="one object"),
         Question("put-if-match-replaces", "a put with the current If-Match replaces",
-            conditions.put_if_match, NO_LOCKS, turn="one object"),
+            conditions.put_if_match, STUCK, turn="one object"),
         Question("put-if-match-refuses", "a put heeds If-Match of another ETag",
             conditions.put_if_other, NO_LOCKS, turn="one object"),
         Question("put-if-match-absent", "If-Match without an object gives 404",
