@@ -56,6 +56,11 @@ def limit(**given: object) -> str:
     return decide(Observed(point=HERE, **given)).limit  # type: ignore[arg-type]
 
 
+def test_other_numbers_of_contending_clients_are_those_of_their_phase() -> None:
+    decision = decide(Observed(point=HERE, contended_phase="race"))
+    assert "phases.race.contend.clients" in decision.next[1]
+
+
 def test_without_observations_there_is_no_verdict() -> None:
     decision = decide(Observed(point=HERE))
     assert (decision.limit, decision.grade) == ("UNDETERMINED", None)

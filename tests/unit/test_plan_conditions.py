@@ -33,6 +33,14 @@ def test_a_mix_puts_on_condition_beyond_its_dataset() -> None:
     assert clean_up["ownership"]["written"] == [[first, first + (1 << 34)]]
 
 
+def test_the_clients_of_a_contention_are_swept() -> None:
+    phase = "{name: race, contend: {keys: 4}, duration: 5s}"
+    sweep = "{phases.race.contend.clients: [2, 8]}"
+    plan = planned(STORE + f"phases: [{phase}]\nsweep: {sweep}\n")
+    loads = [trial.document["load"] for trial in plan.trials if trial.is_measured]
+    assert sorted(load["clients"] for load in loads) == [2, 8]
+
+
 @pytest.mark.parametrize(
     ("phase", "why"),
     [

@@ -22,6 +22,7 @@ from loadstone.analysis.measured.part import NOT_SENT, Part
 from loadstone.analysis.measured.reading import Measured
 from loadstone.analysis.rules import find_rule
 from loadstone.campaign.parameters import SWEPT_LOADS
+from loadstone.documents.mix import COMPARE_AND_SWAP
 from loadstone.documents.outcomes import CLIENT_FAILURES
 from loadstone.results.record import Record
 
@@ -138,6 +139,7 @@ def observe(
         higher=_next_to(sweep[place + 1 :], first_trial),
         met_below=_met_below(sweep[:place]),
         clients_max=cell.load.get("clients_max"),
+        contended_phase=cell.phase if cell.operation == COMPARE_AND_SWAP else None,
         best_below=max((swept.requests_per_s for swept in sweep[:place]), default=None),
         knee=best / first.requests_per_s
         if _load(first) == 1 and first.requests_per_s and len(sweep) > 1

@@ -224,7 +224,7 @@ class Observed:
     `idle` is the share of time that clients spent outside requests, if large. Of an open load,
     `clients_max` is the allowed number of clients, `in_flight` the share of them in a request,
     `grows_slower` if requests took longer then, and `met_below` the highest lower rate that was
-    achieved.
+    achieved. `contended_phase` is the phase if its clients are those that contend.
     """
 
     point: LoadPoint
@@ -248,6 +248,7 @@ class Observed:
     is_offer_met: bool | None = None
     idle: float | None = None
     clients_max: int | None = None
+    contended_phase: str | None = None
     in_flight: float | None = None
     grows_slower: bool = False
     met_below: LoadPoint | None = None

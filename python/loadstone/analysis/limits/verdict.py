@@ -34,6 +34,10 @@ GENERAL = ("INSTRUMENT_LIMITED", "INSTRUMENT_LAG")
 
 NEXT: Mapping[str, tuple[str, str]] = {
     "loads": ("measure at other loads", "loadstone run CAMPAIGN --set 'sweep.threads=[{loads}]'"),
+    "contenders": (
+        "measure with other numbers of clients",
+        "loadstone run CAMPAIGN --set 'sweep={{phases.{contended}.contend.clients: [{loads}]}}'",
+    ),
     "rates": ("measure at other rates", "loadstone run CAMPAIGN --set 'sweep.rate=[{loads}]'"),
     "repeat": ("repeat it in blocks", "loadstone run CAMPAIGN --set blocks=6"),
     "rest": ("rest between trials", "loadstone run CAMPAIGN --set phases.0.pause_after=60s"),
@@ -325,10 +329,10 @@ def _doubt(observed: Observed) -> tuple[str, str]:
             " explains it"
         ), "client"
     if step is None:
-        is_open = observed.offered is not None
+        varied = "contenders" if observed.contended_phase else "loads"
         return (
             "a single load does not show whether more load raises the rate",
-            "rates" if is_open else "loads",
+            varied if observed.offered is None else "rates",
         )
     if not (step.low.is_settled and step.high.is_settled):
         return "a load began before the effects of earlier trials had ended", "rest"
@@ -361,6 +365,7 @@ def _next(observed: Observed, missing: str) -> tuple[str, str] | tuple[()]:
     return why, command.format(
         loads=", ".join(map(str, sorted({max(1, int(load) // 2), int(load), 2 * int(load)}))),
         twice_clients=2 * (observed.clients_max or 0),
+        contended=observed.contended_phase,
     )
 
 

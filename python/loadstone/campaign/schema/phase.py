@@ -1,9 +1,9 @@
 """One phase of a workload: which requests, arriving how, until when."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from loadstone.campaign.operations import OPERATIONS, readers_of
 from loadstone.campaign.reading.mistakes import KeyMistake
@@ -361,6 +361,13 @@ class Phase(Section):
             stages = {"warm_up": self.warm_up_ns, "cool_down": self.cool_down_ns}
             for key in (key for key, value in stages.items() if value):
                 yield KeyMistake((key,), "a duration", f"none, {why}")
+
+    @model_validator(mode="after")
+    def _leave_out_derived_load(self) -> Self:
+        """Leave the load that `contend` implies out of documents, so that a sweep can change it."""
+        if self.contend is not None:
+            self.model_fields_set.discard("load")
+        return self
 
     def _wrong_contention(self) -> Iterator[KeyMistake]:
         """Yield keys that conflict with a contention, and the missing end of its phase."""
