@@ -594,7 +594,7 @@ async fn mark<P: Places>(places: &mut P, place: &str) -> Result<(), Error> {
 
 fn unmarked<P: Places>(place: &str) -> Error {
     let action = format!("mark {} \"{place}\"", P::PLACE);
-    Error::target(action, "it was made, and shows no mark of ours")
+    Error::target(action, "it was created, but does not have our mark")
         .with_hint("continue the run with --resume, or remove its data with `loadstone clean`")
 }
 
@@ -614,7 +614,7 @@ async fn wait_for_mark<P: Places>(places: &mut P, place: &str) -> Result<BucketS
         Standing::Bare => mark(places, place).await.map(|()| BucketState::Created),
         Standing::Absent | Standing::Unseen => {
             let action = format!("make {} \"{place}\"", P::PLACE);
-            Err(Error::target(action, "the store says that it is there, and does not show it"))
+            Err(Error::target(action, "the store says that it exists, but does not show it"))
         }
     }
 }

@@ -150,12 +150,13 @@ impl Files {
         stop: &AtomicBool,
     ) -> Result<Option<AccessKeys>, Error> {
         let profile = self.profile(name)?;
-        let action = format!("have the keys of profile \"{name}\"");
+        let action = format!("get the keys of profile \"{name}\"");
         if chain.len() >= CHAIN_MAX || chain.iter().any(|earlier| earlier == name) {
-            let text = format!("its profiles build on one another: {} → {name}", chain.join(" → "));
-            return Err(
-                Error::target(action, text).with_hint("look for a circle of source_profile")
+            let text = format!(
+                "its profiles refer to each other in a circle: {} → {name}",
+                chain.join(" → ")
             );
+            return Err(Error::target(action, text).with_hint("check the entries source_profile"));
         }
         chain.push(name.to_owned());
         match Way::of(&profile) {
@@ -168,7 +169,7 @@ impl Files {
                 if let Some(serial) = profile.get("mfa_serial") {
                     return Err(Error::target(
                         &*action,
-                        format!("role \"{}\" wants a code of the device {serial}", role.arn),
+                        format!("role \"{}\" requires a code of the device {serial}", role.arn),
                     )
                     .of(Kind::SecretAbsent)
                     .with_hint(

@@ -103,14 +103,14 @@ pub(super) fn of_credential_source(
             action,
             format!("credential_source {other}, allowed: Environment, EcsContainer"),
         )
-        .with_hint("have the keys by credential_process")),
+        .with_hint("get the keys by credential_process")),
     }
 }
 
 /// Parses keys from JSON in the format of processes and containers.
 fn of_document(action: &str, text: &str, token: &str) -> Result<AccessKeys, Error> {
-    let document: Value = serde_json::from_str(text)
-        .map_err(|_| Error::target(action, "what came back is not JSON"))?;
+    let document: Value =
+        serde_json::from_str(text).map_err(|_| Error::target(action, "the answer is not JSON"))?;
     let of = |key: &str| document.get(key).and_then(Value::as_str).map(str::to_owned);
     let expires_s =
         match of("Expiration") {

@@ -107,14 +107,20 @@ impl Place {
         self.is_device = kind.as_ref().is_ok_and(FileTypeExt::is_block_device);
         if is_link && !self.is_device {
             // Links of udev lead to devices. A link to a file may lead to another's file tomorrow.
-            return Err(Error::target(self.what("open"), "it is a symbolic link to no device")
-                .of(Kind::NotOurs)
-                .with_hint("name the file itself"));
+            return Err(Error::target(
+                self.what("open"),
+                "it is a symbolic link that does not lead to a device",
+            )
+            .of(Kind::NotOurs)
+            .with_hint("name the file itself"));
         }
         let kind = kind.map_err(|error| self.refused("look at", &error))?;
         if !kind.is_file() && !self.is_device {
-            return Err(Error::target(self.what("open"), "it is no file and no block device")
-                .with_hint("a directory is a target of driver \"file\""));
+            return Err(Error::target(
+                self.what("open"),
+                "it is neither a file nor a block device",
+            )
+            .with_hint("a directory is a target of driver \"file\""));
         }
         Ok(true)
     }
@@ -135,7 +141,9 @@ impl Place {
             if disk::is_in_kernel_folder(&self.path) {
                 return Err(Error::target(self.what("open"), "there is no such device")
                     .of(Kind::TargetAbsent)
-                    .with_hint("correct path; no file is made in a folder of the kernel's"));
+                    .with_hint(
+                        "correct path; loadstone creates no files in the kernel's folders",
+                    ));
             }
             self.check_volume(trial)?;
             self.file = Some(self.make(bytes, flags)?);
@@ -270,7 +278,7 @@ impl Place {
             _ if marked.is_some() => Ok(Err(stranger(ends))),
             (true, Some(missing)) if ends != Ends::Blank => refuse(
                 LeftKind::Foreign,
-                format!("nothing here tells what is on it ({missing})"),
+                format!("its contents cannot be identified ({missing})"),
                 "install libblkid, or erase the first and last MiB if the data can go",
             ),
             (true, _) => Ok(Ok(BucketState::Foreign)),
@@ -374,7 +382,7 @@ impl Place {
             match error.raw_os_error() {
                 Some(libc::EINVAL) if self.is_direct => refused
                     .of(Kind::Unsupported)
-                    .with_hint("this file system may know no direct I/O: set direct to false"),
+                    .with_hint("this file system may not support direct I/O: set direct to false"),
                 Some(libc::EBUSY) => refused.with_hint("unmount it, or take it out of its array"),
                 _ => refused,
             }

@@ -59,7 +59,7 @@ impl Bucket {
         if is_file && stat.st_nlink == 1 && (!self.is_guarded || stat.st_uid == self.owner) {
             return Ok(());
         }
-        let why = "it is no file of this run's: a link, another user's, or one with a second name";
+        let why = "it is not a file of this run: a link, another user's, or one with hard links";
         Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
     }
 
@@ -96,7 +96,7 @@ impl FileTree {
                 error.to_string(),
             )
             .of(Kind::Unsupported)
-            .with_hint("this file system knows no O_DIRECT: set direct to false")),
+            .with_hint("this file system does not support O_DIRECT: set direct to false")),
             // Any other error (such as a read-only directory) will be reported by the operation.
             _ => Ok(()),
         }
@@ -266,7 +266,7 @@ impl FileTree {
             Err(error) => Err(match error.raw_os_error() {
                 Some(libc::ELOOP | libc::ENOTDIR) => Error::target(
                     self.what("use", bucket),
-                    "it is a symbolic link, or no directory at all",
+                    "it is a symbolic link, or not a directory",
                 )
                 .of(Kind::NotOurs)
                 .with_hint("choose another bucket prefix"),

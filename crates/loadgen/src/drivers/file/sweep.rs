@@ -60,7 +60,7 @@ impl FileTree {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swept::absent()),
             Err(error) => match error.raw_os_error() {
                 Some(libc::ELOOP | libc::ENOTDIR) => {
-                    let reason = "it is a symbolic link, or no directory at all";
+                    let reason = "it is a symbolic link, or not a directory";
                     return stays(0, LeftKind::Foreign, reason.into());
                 }
                 _ => return Err(failed("open", error)),

@@ -355,7 +355,7 @@ impl S3Client {
                 return error.with_hint(format!("{apart}set the clock that is wrong (by NTP)"));
             }
             ("ExpiredToken" | "TokenRefreshRequired", _) => {
-                "the session_token has expired: get new keys, for as long as the run takes"
+                "the session_token has expired: get new keys that are valid for the whole run"
             }
             ("InvalidToken", _) => {
                 "the session_token does not belong to access_key and secret_key, or has expired: take \

@@ -68,7 +68,7 @@ impl S3Client {
         let mut until_s = answer(SHOWN[1]).and_then(parse_iso8601).unwrap_or_default();
         let is_held = answer(SHOWN[2]).is_some_and(|status| status.eq_ignore_ascii_case("ON"));
         let Some(id) = answer(SHOWN[0]).map(str::to_owned) else {
-            let text = "the store names no version of the object: the bucket keeps none";
+            let text = "the store names no version of the object: the bucket keeps no versions";
             return SharedPlace::refuse(self, Outcome::UNSUPPORTED, text.to_owned());
         };
         let is_locked = |until_s| is_held || until_s > unix_ns() / 1_000_000_000 + MARGIN_S;

@@ -81,7 +81,7 @@ impl S3Client {
             // Without versioning, a bucket overwrites the version without an ID.
             None if self.thread.s3.settings.versioning == Some(Versioning::Suspended) => {}
             None => {
-                let text = "the store named no version of what it wrote: the bucket keeps none";
+                let text = "the answer contains no version id: the bucket keeps no versions";
                 completion.outcome = self.object_to(Outcome::UNSUPPORTED, text.to_owned());
             }
         }
@@ -158,7 +158,9 @@ impl S3Client {
                 let old = versions.into_iter().rfind(|version| !version.is_latest);
                 match old {
                     Some(version) => version.id.into(),
-                    None => return self.refuse_absent("the object has no version but its newest"),
+                    None => {
+                        return self.refuse_absent("the object has no version except its newest");
+                    }
                 }
             }
         };

@@ -120,8 +120,11 @@ impl S3Client {
             404 => Ok(false),
             _ if !reply.outcome.is_ok() => Err(self.refused(action(), &reply)),
             _ if self.is_versioned(bucket).await => Ok(true),
-            _ => Err(Error::target(action(), "the store said yes, and keeps no versions")
-                .of(Kind::Unsupported)),
+            _ => Err(Error::target(
+                action(),
+                "the store accepted the setting, but keeps no versions",
+            )
+            .of(Kind::Unsupported)),
         }
     }
 
@@ -173,7 +176,7 @@ impl S3Client {
             Ok(Writer::Run(run)) => Ok(self.title().is_ours(&run)),
             Ok(Writer::Unnamed) => Ok(false),
             Err(reply) => {
-                let action = format!("look whose a version of \"{}\" is", version.key);
+                let action = format!("check the owner of a version of \"{}\"", version.key);
                 Err(self.refused(action, &reply))
             }
         }
