@@ -86,7 +86,7 @@ def test_the_charts_stand_in_the_evidence_with_metric_unit_and_host(run):
     charts = charts_of_run(run, findings)
     sent, queue = charts["target-osds-node-sent-bytes-total"], charts["target-osds-queue-seconds"]
     assert sent.caption.startswith("osd1, osd2.")
-    assert "1 did not change;" in queue.caption
+    assert "1 did not" in queue.caption
     assert {row["series"] for row in queue.rows} == {"osd1", "osd2"}
     shown = drawn_of_run(run, findings)["exporters"]
     assert shown[0]["unit"] == "MiB/s"
