@@ -74,7 +74,7 @@ def test_half_the_clients_tell_a_full_queue_from_an_idle_one(
     (change,) = findings.changes
     assert change.ratio.ratio == pytest.approx(ratio, rel=0.05)
     assert change.ratio.n_a == 3
-    # The changed trials are no results: one cell stands for the case, and its verdict uses them.
+    # The changed trials are not results: one cell represents the case, and its verdict uses them.
     (cell,) = findings.rounds
     assert cell.parameters == {"threads": threads, "size": 4096}
     verdict = cell.verdict

@@ -31,9 +31,10 @@ INSTEAD = {
     r"stands? beside": "is beside, has",
     r"says? (?:nothing )?of": "does not show, covers",
     r"(?:is|are|was|were) told": "is reported, is printed",
+    r"(?<!here )(?:is|are|was) no (?:error|failure|limit|result)s?(?= \||[.,;:]|$)": "is not a …",
 }
 """Phrases that readers stumble over, as patterns, each with words that take their place."""
-WORN = re.compile(rf"\b(?:{'|'.join(INSTEAD)})\b", re.IGNORECASE)
+WORN = re.compile(rf"\b(?:{'|'.join(INSTEAD)})(?!\w)", re.IGNORECASE)
 SUBJECTLESS = re.compile(r"test_(?:what|whatever|who|whose|of)_")
 
 

@@ -58,7 +58,7 @@ def lacks() -> str | None:
 def foreign_time(hosts: "Sequence[Host]") -> tuple[float, float]:
     """Return how long others have kept the hosts' cores busy, and the whole, in seconds.
 
-    What the hypervisor took is time of others.
+    Steal time counts as time of others.
     """
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     names = {f"cpu{host.core}" for host in hosts}

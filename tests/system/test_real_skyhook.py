@@ -17,7 +17,7 @@ pytestmark = pytest.mark.real
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "skyhook-rados.yaml"
 OBJECTS, THREADS = 24, [1, 4]
-# From these shares of a ceiling on, a result touches it, and passes it: then it was no limit.
+# From these shares of a ceiling on, a result touches it, or passes it: then it was not the limit.
 TOUCHED, PASSED = 0.9, 1.05
 SURE = "--yes-i-really-mean-it"
 

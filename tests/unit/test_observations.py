@@ -81,7 +81,7 @@ def test_an_unobserved_resource_never_has_room() -> None:
             {"higher": LoadPoint(load=16, rate=1100.0, time_s=0.014, error=0.1)},
             "other loads", "open",
         ),
-        # A ceiling that fell proves no room, and a full resource that others fill is no limit.
+        # A ceiling that fell proves no room, and a resource that others saturate is not a limit.
         (
             {"ceilings": {"NETWORK_PATH": replace(
                 WATCHED.ceilings["NETWORK_PATH"], is_steady=False)}},

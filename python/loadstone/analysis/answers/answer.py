@@ -266,7 +266,7 @@ class FailedTarget:
 def failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget]:
     """Yield the targets without a usable result."""
     good = {result.target for result in answer.results if result.good and not result.is_void}
-    # Failed trials of a search are no failure: the search states its result.
+    # Failed trials of a search are not failures: the search states its result.
     good |= {search.target for search in findings.searches}
     asked: dict[str, str] = {}
     for trial in findings.trials:

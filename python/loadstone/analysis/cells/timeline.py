@@ -116,7 +116,7 @@ def _latency_step_s(good: Rows, end_s: float, step: int) -> int:
 def _rates(rows: Rows, good: Rows, step: int, end_s: float) -> Iterable[RatePoint]:
     requests = _by_step(good, "requests", step)
     sizes = _by_step(good, "bytes", step)
-    # A step in which nothing ended well is a rate of zero: a stall must be seen, and an outage to
+    # A step in which nothing succeeded is a rate of zero: a stall must be seen, and an outage to
     # which the trial had come when it ended.
     steps = {second // step for second in rows["second"].tolist()}
     for index in range(min(steps, default=0), max(steps, default=-1) + 1):

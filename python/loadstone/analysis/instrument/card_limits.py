@@ -32,7 +32,7 @@ def busy_cards(record: Record, lines: Lines) -> Iterator[Evidence]:
     """Yield cards that the load filled, and packets without a processor."""
     for metric in ("received_bytes", "sent_bytes"):
         for line, share in shares_of_cards(lines, metric):
-            # A virtual card states a nominal speed: one that was exceeded is no limit.
+            # A virtual card states a nominal speed, which is not a limit if it was exceeded.
             if NIC_BUSY <= share <= NIC_PASSED and _is_mostly_own(record, metric, line.rate):
                 name = f"{metric.partition('_')[0]} on {line.subject}, share of the line's speed"
                 yield evidence_of(name, share, NIC_BUSY, line.host, "card traffic")

@@ -179,7 +179,7 @@ class Tried:
 class CeilingUse:
     """The used share of a ceiling, which was measured apart from the load.
 
-    `share_max` is the largest share of any load of the sweep: above 1, the ceiling is no limit.
+    `share_max` is the largest share of any load of the sweep: above 1, the ceiling is not a limit.
     `is_steady` if it did not fall while it was measured.
     """
 

@@ -160,7 +160,7 @@ def read_searches(run: Run) -> tuple[CapacitySearch, ...]:
 
 
 def left_out(run: Run, searches: Iterable[CapacitySearch]) -> Collection[str]:
-    """Return the trials of searches that are no results, as they confirm nothing."""
+    """Return the trials of searches that confirm nothing, and so are not results."""
     confirming = {trial for search in searches for trial in search.confirming}
     steps = {entry["id"] for entry in run.plan if "of" in (entry.get("search") or {})}
     steps |= {record.id for record in run.records if "of" in (record.trial.get("search") or {})}

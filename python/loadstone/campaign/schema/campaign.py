@@ -188,10 +188,10 @@ class Schedule(Section):
 
 
 class Expect(Section):
-    """Expected failures, which are no error of the run."""
+    """Expected failures, which are not errors of the run."""
 
     failures: Flag = Field(
-        default=False, description="Failed requests are expected, and are no error of the run."
+        default=False, description="Failed requests are expected, and are not errors of the run."
     )
 
 

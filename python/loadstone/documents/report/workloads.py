@@ -260,7 +260,7 @@ class ReportReplay(TypedDict):
     actions_done: Count
     """Those that ended, well or not."""
     actions_good: Count
-    """Those that ended well."""
+    """Those that succeeded."""
     recorded_s: float | None
     """When the last request was due."""
     achieved_s: float

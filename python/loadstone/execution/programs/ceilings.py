@@ -78,7 +78,7 @@ def _read_job_file(document: CeilingDocument) -> bytes:
         raise TargetError(f'ceiling "{document["name"]}": {reason}') from error
 
 
-class Interrupted(Exception):  # noqa: N818 - it is no error
+class Interrupted(Exception):  # noqa: N818 - it is not an error
     """The run is to stop; --resume will measure the ceiling again.
 
     `left_behind` is what could not be removed, with a hint; None if everything was removed.

@@ -29,7 +29,7 @@ class Source:
 
 
 def render_account(account: Account, source: Source, findings: Sequence[Finding]) -> bytes:
-    """Return the page of an account that is no run."""
+    """Return the page of an account without a run."""
     return render_page(
         "account.html.jinja",
         data=account_data(account),
