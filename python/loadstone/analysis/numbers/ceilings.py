@@ -339,7 +339,7 @@ def _sentence(
     what = {"network": "the network", "device": "the device"}.get(lowest.resource, "the store")
     return (
         f"{what} is the bottleneck for {bounds}s of {target}: the best result, {best_words}, is"
-        f" {share:.0%} of what was measured of {limit}"
+        f" {share:.0%} of its ceiling: {limit}"
     )
 
 
@@ -353,7 +353,7 @@ def _shown(ceiling: KnownCeiling) -> str:
         return text
     low, high = (in_mebibytes(value * ceiling.count) for value in
                  (ceiling.low, ceiling.high))  # fmt: skip
-    return f"{text} (seen between {low} and {high})"
+    return f"{text} (between {low} and {high})"
 
 
 def _listed(ceilings: Sequence[KnownCeiling]) -> str:
