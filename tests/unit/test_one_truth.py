@@ -373,7 +373,7 @@ def test_pages_draw_and_list_the_numbers_of_the_model(made: tuple[Path, Run, Fin
         else [result.cell for result in shown]
     )
     for row, result in zip(data["results"], results, strict=True):
-        assert row["rate"] == pytest.approx(result.requests_per_s, rel=1e-4)
+        assert (row["rate"], row["bytes_per_s"]) == (result.requests_per_s, result.bytes_per_s)
         assert row["standing"] == result.standing
         assert (row["low"] is not None) == result.rate.is_interval
     table = page.partition('<table id="result-table"')[2].partition("</table>")[0]

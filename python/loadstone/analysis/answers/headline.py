@@ -412,7 +412,7 @@ def _second(best: Result, ratio: TargetRatio | None, curve: Curve | None) -> Ite
         yield Tile(
             "bytes",
             "Data",
-            units.format_byte_rate(best.bytes_per_s),
+            _rate(best, is_data=True),
             f"{best.target} · {best.operation}",
             is_bound=best.is_bound,
         )

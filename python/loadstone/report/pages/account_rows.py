@@ -111,7 +111,7 @@ def _rows(account: Account) -> Iterable[dict[str, Any]]:
         # A mean of several trials' percentiles would be meaningless.
         printed = times.get(_trial(case.first), {}) if len(case.members) == 1 else {}
         moved = data.pop(_place(case.first), None)
-        ends = dict(zip(("low", "high"), map(short, case.printed_ends or ()), strict=False))
+        ends = dict(zip(("low", "high"), case.printed_ends or (), strict=False))
         yield _row(case, f"rate {number}") | ends | _moved(moved) | printed
     for number, case in enumerate(data.values()):
         yield _row(case, f"data {number}") | {**NO_RATE} | _moved(case)
@@ -148,8 +148,8 @@ def _moved(case: CaseMean | None) -> dict[str, float]:
     if case is None:
         return {}
     ends = (case.mean.low, case.mean.high) if case.mean.is_interval else case.printed_ends or ()
-    return {"bytes_per_s": short(case.mean.value)} | dict(
-        zip(("data_low", "data_high"), map(short, ends), strict=False)
+    return {"bytes_per_s": case.mean.value} | dict(
+        zip(("data_low", "data_high"), ends, strict=False)
     )
 
 

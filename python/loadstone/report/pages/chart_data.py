@@ -1,7 +1,7 @@
 """The data of a run's charts: plain values in the units of analysis.
 
-Times are nanoseconds, rates are per second, elapsed times seconds; numbers have five digits. Keys
-are those of the JSON report.
+Times are nanoseconds, rates are per second, elapsed times seconds; points over time have five
+digits. Keys are those of the JSON report.
 """
 
 import importlib.util
@@ -118,7 +118,7 @@ def result_row(result: Result, round_: int | None, step: int) -> dict[str, Any]:
         limit=result.limit_words,
     ) | {
         "trials": list(result.trials),
-        "bytes_per_s": short(result.bytes_per_s),
+        "bytes_per_s": result.bytes_per_s,
         **({} if times is None else {name: times.quantiles[name] for name in DRAWN_QUANTILES}),
         "max": None if times is None else times.max_ns,
         "requests": result.requests,
@@ -155,11 +155,12 @@ def drawn_row(
         "is_bound": standing == "bound",
         "is_void": standing == "void",
         "limit": limit,
-        "rate": short(rate.value),
-        "trial_rates": [short(value) for value in trial_rates],
+        # Exact: a number that is rounded twice may differ from the same one in a table.
+        "rate": rate.value,
+        "trial_rates": list(trial_rates),
         # Too few trials for an interval are shown one by one.
-        "low": short(rate.low) if rate.is_interval else None,
-        "high": short(rate.high) if rate.is_interval else None,
+        "low": rate.low if rate.is_interval else None,
+        "high": rate.high if rate.is_interval else None,
         **dict.fromkeys(("bytes_per_s", *DRAWN_QUANTILES, "max", "requests", "failed")),
         "curve": [],
     }
