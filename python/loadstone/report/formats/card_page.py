@@ -56,10 +56,12 @@ def side_by_side(cards: Sequence[Card]) -> list[SideBySide]:
 def render_cards(cards: Sequence[Card]) -> bytes:
     """Return the page of some cards."""
     shown = [{"target": card["target"], "summary": summary_of(card)} for card in cards]
+    *first, last = (card["target"] for card in cards)
+    honour = f"{', '.join(first)} and {last} honour" if first else f"{last} honours"
     return render_page(
         "card.html.jinja",
         data={},
-        title=f"What {' and '.join(card['target'] for card in cards)} honours",
+        title=f"What {honour}",
         cards=shown,
         rows=side_by_side(cards),
         legend=LEGEND,
