@@ -139,20 +139,6 @@ def test_copies_on_a_correct_target_give_no_findings(
     assert audit["unknown"] == audit["unanswered"] == audit["listings_failed"] == 0
 
 
-def test_changes_of_metadata_are_not_read_back_and_the_screen_counts_them(
-    store_port: int, tmp_path: Path
-) -> None:
-    address = address_of("s3", store_port, tmp_path)
-
-    def notes(operations: str) -> list[str]:
-        printed = bench(address, tmp_path / operations, operations).out
-        return [line for line in printed.splitlines() if line.split()[1:2] == ["data"]]
-
-    (posted,) = notes("put,post")
-    assert str(OBJECTS) in posted
-    assert notes("put,copy") == []
-
-
 def test_a_copy_that_failed_is_not_claimed(tmp_path: Path) -> None:
     errors = {"put": {"rate": 0.1, "status": 500}}
     with store_under_test.store(faults={"seed": 5, "errors": errors}) as url:

@@ -44,6 +44,7 @@ ROUNDS = {
         "[put, {op: put, name: over}, delete]", frozenset({"torn", "corrupt"}), "64KiB", 2, 1
     ),
     "resurrect": Row("[put, delete]", frozenset({"resurrected"})),
+    "lost_metadata": Row("[put, post, delete]", frozenset({"metadata_wrong"})),
 }
 """Lies that are found by reading back: each round has objects of its own, which are audited."""
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::chance::{mix64, unit};
-use crate::ledger::{Audit, COPIES, Place};
+use crate::ledger::{Audit, COPIES, MetadataValues, Place};
 use crate::object_list::{Listed, ObjectList};
 use crate::payload::ObjectId;
 use crate::script::{self, Listing, ListingCheck, Script};
@@ -41,6 +41,8 @@ pub struct Dataset {
     prefix_hash: u64,
     /// The audit, which knows the objects that must exist.
     audit: Option<Arc<Audit>>,
+    /// The values that this trial's posts write.
+    pub(crate) metadata: MetadataValues,
     names: Names,
     /// Maps keys to their encrypted form, if paths are encrypted.
     paths: Option<Arc<SealedPaths>>,
@@ -69,6 +71,7 @@ impl Dataset {
         Self {
             prefix_hash: prefix_hash(&spec),
             audit: trial.open_audit.clone(),
+            metadata: MetadataValues::of_trial(&trial.run, &trial.id),
             names: match (&trial.open_script, &trial.open_list) {
                 (Some(script), _) => Names::Scripted(Arc::clone(script)),
                 (None, Some(list)) => Names::Listed(Arc::clone(list)),

@@ -198,6 +198,11 @@ pub(crate) trait Client: 'static {
         0
     }
 
+    /// Returns whether the last request was sent twice, so that the first one may still be executed.
+    fn is_in_doubt(&self) -> bool {
+        false
+    }
+
     /// Returns the objects covered by the last page of a listing, if the driver supports histories.
     fn listed(&self) -> &[Listing] {
         &[]

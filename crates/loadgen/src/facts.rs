@@ -29,6 +29,10 @@ pub struct Facts {
     pub encrypts_paths: bool,
     /// Whether the driver can list and read objects that others wrote.
     pub reads_existing: bool,
+    /// Whether a put replaces an object's metadata, and a copy includes it.
+    pub metadata_follows: bool,
+    /// Operations that may leave a part of what they write if they fail.
+    pub tears: &'static [Operation],
     /// Whether a place is a pool of a Ceph cluster, which Ceph's own programs can query.
     pub is_ceph_pool: bool,
     /// Examples of the word that names a target on the command line, for users.
@@ -61,6 +65,8 @@ impl Facts {
         keeps: true,
         encrypts_paths: false,
         reads_existing: false,
+        metadata_follows: false,
+        tears: &[],
         is_ceph_pool: false,
         words: &[],
         forms: &[],

@@ -26,12 +26,16 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::operation::Operation;
 
 mod audit;
+mod metadata;
 mod owed;
 mod page;
 mod spec;
 
 pub(crate) use audit::{Audit, FindingKind, Place, Reading, Step};
 pub use audit::{AuditSummary, Call, Finding, HistorySummary, Spread};
+pub(crate) use metadata::{MetadataValues, NO_METADATA, OTHER_METADATA};
+pub(crate) use metadata::{metadata_text, metadata_value};
+pub(crate) use owed::Allowed;
 use page::Page;
 pub use spec::{HistoryFile, HistorySpec, LedgerSpec, OwedSpec};
 
@@ -40,6 +44,11 @@ const PAGE_BYTES: usize = OBJECTS_PER_PAGE as usize / 4;
 const HEADER_BYTES: usize = 40;
 /// Bit that turns the number of an object into that of its copy.
 pub(crate) const COPIES: u64 = 1 << 63;
+/// Bit that turns the number of an object into that of its metadata, which a post writes.
+const METADATA: u64 = 1 << 62;
+/// Bit that turns such a number into that of a doubt: a request failed, and another one in the same
+/// trial was acknowledged. The failed one may still be executed, in a later trial.
+const DOUBTS: u64 = 1 << 61;
 const LEAF_PAGES: usize = 1024;
 
 /// The state of an object after a trial.
@@ -75,6 +84,8 @@ pub(crate) enum Effect {
     Deletes,
     /// Writes the copy of the object, whose number has the bit [`COPIES`].
     Copies,
+    /// Writes the metadata of the object, whose number has the bit [`METADATA`].
+    Describes,
 }
 
 impl Effect {
@@ -84,14 +95,24 @@ impl Effect {
             Operation::Put | Operation::MultipartPut => Some(Self::Writes),
             Operation::Delete | Operation::BulkDelete => Some(Self::Deletes),
             Operation::Copy => Some(Self::Copies),
+            Operation::Post => Some(Self::Describes),
             _ => None,
+        }
+    }
+
+    /// Returns the bit in the numbers that this effect is recorded under.
+    pub(crate) fn bit(self) -> u64 {
+        match self {
+            Self::Writes | Self::Deletes => 0,
+            Self::Copies => COPIES,
+            Self::Describes => METADATA,
         }
     }
 
     /// Returns the opposite effect.
     fn reversed(self) -> Self {
         match self {
-            Self::Writes | Self::Copies => Self::Deletes,
+            Self::Writes | Self::Copies | Self::Describes => Self::Deletes,
             Self::Deletes => Self::Writes,
         }
     }
@@ -99,7 +120,7 @@ impl Effect {
     /// Returns the entry after this effect was acknowledged.
     fn done(self) -> Entry {
         match self {
-            Self::Writes | Self::Copies => Entry::Written,
+            Self::Writes | Self::Copies | Self::Describes => Entry::Written,
             Self::Deletes => Entry::Deleted,
         }
     }
@@ -111,9 +132,9 @@ fn entry_after(before: Entry, effect: Effect, is_ok: bool) -> Entry {
         // A copy that failed may still be executed, and then copies whatever the object holds.
         (Effect::Copies, _) if before == Entry::Unknown => Entry::Unknown,
         (effect, true) => effect.done(),
-        // All puts of a trial write the same bytes, so it does not matter whether this one was
-        // executed.
-        (Effect::Writes, false) if before == Entry::Written => Entry::Written,
+        // All puts of a trial write the same bytes, and all posts the same value, so it does not
+        // matter whether this one was executed.
+        (Effect::Writes | Effect::Describes, false) if before == Entry::Written => Entry::Written,
         (_, false) => Entry::Unknown,
     }
 }
@@ -121,7 +142,8 @@ fn entry_after(before: Entry, effect: Effect, is_ok: bool) -> Entry {
 /// The ledger of one host's portion of a trial, while the trial runs.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Ranges of objects: the dataset, for a mix the objects beyond it, by stage, and copies.
+    /// Ranges of numbers: the dataset, for a mix the objects beyond it, by stage, and what has a bit
+    /// of its own. In ascending order.
     regions: Vec<Region>,
     pages: Mutex<Vec<Arc<Page>>>,
     writer: u32,
@@ -156,11 +178,11 @@ impl Ledger {
         usual: Effect,
         now_unix_ns: u64,
     ) -> Self {
+        let doubts = stretches.iter().map(|(first, objects)| (first | DOUBTS, *objects));
+        let mut all: Vec<_> = stretches.iter().copied().chain(doubts).collect();
+        all.sort_unstable();
         Self {
-            regions: stretches
-                .iter()
-                .map(|(first, objects)| Region::new(*first, *objects))
-                .collect(),
+            regions: all.into_iter().map(|(first, objects)| Region::new(first, objects)).collect(),
             pages: Mutex::default(),
             writer,
             usual,
@@ -170,8 +192,12 @@ impl Ledger {
 
     /// Records how a request that changes an object ended.
     pub(crate) fn note(&self, index: u64, effect: Effect, is_ok: bool) {
+        let index = index | effect.bit();
         let page = self.page(index / OBJECTS_PER_PAGE);
-        page.note((index % OBJECTS_PER_PAGE) as u16, effect, is_ok);
+        if page.note((index % OBJECTS_PER_PAGE) as u16, effect, is_ok) {
+            let doubts = self.page((index | DOUBTS) / OBJECTS_PER_PAGE);
+            doubts.note((index % OBJECTS_PER_PAGE) as u16, doubts.usual, true);
+        }
     }
 
     fn page(&self, number: u64) -> &Page {
@@ -181,8 +207,12 @@ impl Ledger {
         let leaf = region.leaves[place / LEAF_PAGES]
             .get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
         leaf[place % LEAF_PAGES].get_or_init(|| {
-            let is_of_copies = number >= COPIES / OBJECTS_PER_PAGE;
-            let usual = if is_of_copies { Effect::Copies } else { self.usual };
+            let usual = match number * OBJECTS_PER_PAGE {
+                COPIES.. => Effect::Copies,
+                METADATA.. => Effect::Describes,
+                DOUBTS.. => Effect::Writes,
+                _ => self.usual,
+            };
             let page = Arc::new(Page::new(number, usual));
             self.pages.lock().expect("no holder panics").push(Arc::clone(&page));
             page

@@ -62,6 +62,7 @@ kinds! {
     34 CHANGED        "changed"        "The object is another than was listed.";
     35 ABSENT         "absent"         "The object is not there; whether it should be, the history tells.";
     36 LOCK_IGNORED   "lock_ignored"   "A locked version was deleted.";
+    37 METADATA_WRONG "metadata_wrong" "The metadata is not what was written last.";
 }
 
 impl Outcome {
@@ -150,6 +151,7 @@ impl Outcome {
                 | Self::FOREIGN
                 | Self::MISSING
                 | Self::EXTRA
+                | Self::METADATA_WRONG
         )
     }
 

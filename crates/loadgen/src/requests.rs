@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::cryptography::Spent;
 use crate::dataset::{COPY_SUFFIX, Object};
-use crate::ledger::{COPIES, Effect, Ledger};
+use crate::ledger::{Effect, Ledger};
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::schedule::Schedule;
@@ -104,26 +104,36 @@ pub(crate) fn ledger_of(trial: &Trial, now_unix_ns: u64) -> Option<Ledger> {
         // Each stage has its own range of numbers for the objects that it puts.
         stretches.extend((0..3).map(|stage| (first + (stage << 32), 1 << 32)));
     }
-    if effects().any(|effect| effect == Effect::Copies) {
-        stretches.push((COPIES, trial.dataset.objects));
+    for effect in [Effect::Copies, Effect::Describes] {
+        if effects().any(|other| other == effect) {
+            stretches.push((effect.bit(), trial.dataset.objects));
+        }
     }
     Some(Ledger::new(&stretches, trial.portion().index, usual, now_unix_ns))
 }
 
 impl Request {
-    /// Records in a ledger how this request ended, if it changes objects.
+    /// Records in a ledger how this request ended, if it changes objects. With `is_in_doubt`, it was
+    /// sent twice, and nothing is known of the first one.
     #[inline(never)]
-    pub(crate) fn note_in(&self, ledger: &Ledger, buckets: u64, outcome: Outcome) {
+    pub(crate) fn note_in(
+        &self,
+        ledger: &Ledger,
+        buckets: u64,
+        outcome: Outcome,
+        is_in_doubt: bool,
+    ) {
         let Some(effect) = Effect::of(self.operation) else { return };
-        match self.subject {
-            Subject::Object(object) => {
-                let bit = if effect == Effect::Copies { COPIES } else { 0 };
-                ledger.note(object.index | bit, effect, outcome.is_ok());
+        let note = |index| {
+            ledger.note(index, effect, outcome.is_ok());
+            if is_in_doubt {
+                ledger.note(index, effect, false);
             }
+        };
+        match self.subject {
+            Subject::Object(object) => note(object.index),
             Subject::Batch { first, keys } => {
-                for key in 0..u64::from(keys) {
-                    ledger.note(first + key * buckets, effect, outcome.is_ok());
-                }
+                (0..u64::from(keys)).for_each(|key| note(first + key * buckets));
             }
             Subject::Copy(_) | Subject::Block { .. } | Subject::Bucket(_) | Subject::Listing(_) => {
             }
@@ -303,7 +313,7 @@ impl Source {
             Self::Single(_) | Self::Mix(_) | Self::Append(_) | Self::Rewrites(_) => None,
             Self::Script(sessions) => sessions.judge(client, began_ns, spent, version, completion),
             Self::ReadBack(read_back) => {
-                read_back.judge(client, completion);
+                read_back.judge(client, version, completion);
                 None
             }
         }

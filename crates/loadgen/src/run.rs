@@ -227,7 +227,7 @@ fn open<D: Driver>(
 fn open_audit(trial: &Trial) -> Result<Option<Arc<Audit>>, Error> {
     let Some(spec) = &trial.owed else { return Ok(None) };
     let (buckets, seed) = (trial.dataset.buckets, trial.chance_seed());
-    Audit::open(spec, trial.portion(), buckets, seed).map(Arc::new).map(Some)
+    Audit::open(spec, &trial.run, trial.portion(), buckets, seed).map(Arc::new).map(Some)
 }
 
 #[derive(Debug, Clone, Copy)]

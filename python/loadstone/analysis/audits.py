@@ -1,10 +1,9 @@
 """Results of audits: how many acknowledged objects were read back, and how many were wrong."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from loadstone import units
-from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.statistics.student import beta_share
 from loadstone.campaign.drivers import facts_of
@@ -33,6 +32,7 @@ WORDS = {
     "ghost": "listed, but missing",
     "list_missing": "present, but not listed",
     "listed_twice": "listed twice",
+    "metadata_wrong": "other metadata than was acknowledged",
     "two_winners": "two concurrent writes on one condition both succeeded",
     "lost_update": "overwritten by a write whose condition excludes it",
     "condition_ignored": "written although the condition did not hold",
@@ -57,6 +57,9 @@ class Audited:
     read_back: int
     unknown: int
     unanswered: int
+    metadata: int
+    """Objects with acknowledged metadata, of which `metadata_read_back` were asked for theirs."""
+    metadata_read_back: int
     listings_failed: int
     counts: dict[str, int]
     findings: tuple[AuditFinding, ...]
@@ -78,6 +81,8 @@ class Audited:
             read_back=audit.get("read_back", 0),
             unknown=audit.get("unknown", 0),
             unanswered=audit.get("unanswered", 0),
+            metadata=audit.get("metadata", 0),
+            metadata_read_back=audit.get("metadata_read_back", 0),
             listings_failed=audit.get("listings_failed", 0),
             counts={name: max(count, 0) for name, count in (audit.get("counts") or {}).items()},
             findings=tuple(audit.get("findings") or ()),
@@ -109,6 +114,12 @@ class Audited:
     def _counts(self) -> str:
         return ", ".join(f"{count:,} {name}" for name, count in sorted(self.counts.items()))
 
+    @property
+    def _metadata(self) -> str:
+        if not self.metadata:
+            return ""
+        return f"; metadata read back: {self.metadata_read_back:,} of {self.metadata:,} changed"
+
     def _judged(self, history: HistorySummary) -> str:
         """Return the verdict on a history as a sentence."""
         of_all = f"{history['calls']:,} calls on {counted(history['objects'], 'object')}"
@@ -126,13 +137,14 @@ class Audited:
         of_all = f"{self.read_back:,} of {self.acknowledged:,} acknowledged"
         if share is None:
             return f"nothing of {self.acknowledged:,} acknowledged was read back"
+        of_all += self._metadata
         if self.wrong:
             return f"{counted(self.wrong, 'object')} wrong ({self._counts}); read back: {of_all}"
         if self.read_back == self.acknowledged:
             return f"nothing that the store acknowledged was lost or wrong; read back: {of_all}"
         return (
             f"0 of {self.read_back:,} read back were wrong, of {self.acknowledged:,} acknowledged:"
-            f" a defect of {percent(share)} or more is excluded with 95 %"
+            f" a defect of {percent(share)} or more is excluded with 95 %{self._metadata}"
         )
 
     def short(self) -> str:
@@ -143,11 +155,13 @@ class Audited:
         if share is None:
             return self.statement()
         if self.wrong:
-            return f"{self.wrong:,} wrong of {self.read_back:,} read back: {self._counts}"
-        if self.read_back == self.acknowledged:
-            return f"all {self.read_back:,} acknowledged read back, none lost or wrong"
-        most = f"at most {percent(share)} with 95 %"
-        return f"{self.read_back:,} of {self.acknowledged:,} read back, 0 wrong ({most})"
+            text = f"{self.wrong:,} wrong of {self.read_back:,} read back: {self._counts}"
+        elif self.read_back == self.acknowledged:
+            text = f"all {self.read_back:,} acknowledged read back, none lost or wrong"
+        else:
+            most = f"at most {percent(share)} with 95 %"
+            text = f"{self.read_back:,} of {self.acknowledged:,} read back, 0 wrong ({most})"
+        return text + self._metadata
 
 
 def upper_bound(wrong: int, looked_at: int) -> float:
@@ -291,11 +305,6 @@ def is_never_read(run: Run) -> bool:
     )
     is_checked = any(record.summary.get("verified_requests") for record in run.records)
     return writes and not is_checked and not run.manifest.get("imported")
-
-
-def changes_not_read_back(results: Iterable[Cell]) -> int:
-    """Return how many acknowledged changes of metadata, which audits do not read, a run made."""
-    return sum(result.good for result in results if result.operation == "post")
 
 
 def with_failed(run: Run, audits: Sequence[Audited]) -> Run:

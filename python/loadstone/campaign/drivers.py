@@ -105,6 +105,8 @@ class Facts(_Row):
     keeps: bool = True
     encrypts_paths: bool = False
     reads_existing: bool = False
+    metadata_follows: bool = False
+    tears: tuple[str, ...] = ()
     is_ceph_pool: bool = False
     words: tuple[str, ...] = ()
     environment: tuple[tuple[Variable, ...], ...] = ()

@@ -11,6 +11,7 @@ def _with_effect(*effects: str) -> frozenset[str]:
 COMPARE_AND_SWAP = "compare_and_swap"
 """Each of its requests ends with a win, after as many tries as that took."""
 COPY = "copy"
+POST = "post"
 WRITES_WHOLE = _with_effect("puts")
 REWRITES = _with_effect("rewrites")
 """They write objects again that are there, each in the version that it has."""

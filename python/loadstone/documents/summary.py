@@ -73,6 +73,8 @@ class AuditSummary(TypedDict, total=False):
     history: HistorySummary | None
     listed: Whole
     listings_failed: Whole
+    metadata: Whole
+    metadata_read_back: Whole
     read_back: Whole
     unanswered: Whole
     unknown: Whole

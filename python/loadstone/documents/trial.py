@@ -160,9 +160,13 @@ class LedgerDocument(TypedDict, total=False):
     deletes: bool
     end: Whole
     first: Whole
+    metadata_follows: bool
     path: str
+    posts: bool
     puts: bool
+    repeats: bool
     sha256: str
+    tears: bool
     trial: str
     version: Whole
 

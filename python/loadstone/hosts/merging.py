@@ -65,7 +65,9 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
     return cast(Summary, {**summaries[0], **_by_rule(summaries), **merged})
 
 
-AUDIT_SUMS = ("written", "deleted", "unknown", "read_back", "unanswered")
+AUDIT_SUMS = (
+    "written", "deleted", "unknown", "read_back", "unanswered", "metadata", "metadata_read_back",
+)  # fmt: skip
 
 
 def merge_audits(audits: Sequence[AuditSummary]) -> AuditSummary | None:

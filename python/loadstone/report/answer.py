@@ -23,7 +23,7 @@ from loadstone.analysis.answers.answer import (
     no_result,
     store_statements,
 )
-from loadstone.analysis.audits import changes_not_read_back, is_never_read
+from loadstone.analysis.audits import is_never_read
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 from loadstone.analysis.limits.searches import describe_answer
@@ -467,10 +467,6 @@ def read_back_lines(run: Run, findings: Findings) -> Iterable[ReadBack]:
     """Return the result of each audit, or that written data was never read."""
     for audit in findings.audits:
         yield ReadBack(name="audit", text=audit.short(), is_wrong=bool(audit.wrong))
-    if findings.audits and (count := changes_not_read_back(findings.results)):
-        yield ReadBack(
-            name="data", text=f"not read back: {units.counted(count, 'change')} of metadata"
-        )
     if not findings.audits and is_never_read(run):
         is_planned = any(document["phase"] == AUDIT for document in run.manifest["plan"])
         why = "the audit was not reached" if is_planned else "to read back: --audit"

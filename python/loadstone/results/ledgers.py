@@ -5,10 +5,17 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from loadstone import _loadgen
+from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.planning.beyond import written_beyond
-from loadstone.campaign.planning.lifecycle import AUDIT, CLEAN_UP, dataset_of, place_of
+from loadstone.campaign.planning.lifecycle import (
+    AUDIT,
+    CLEAN_UP,
+    covers_once,
+    dataset_of,
+    place_of,
+)
 from loadstone.campaign.remains import began
-from loadstone.documents.mix import COPY, operations_of
+from loadstone.documents.mix import COPY, POST, operations_of
 from loadstone.documents.summary import AuditCall, AuditFinding, AuditSummary, Summary
 from loadstone.documents.trial import (
     HistoryDocument,
@@ -48,6 +55,7 @@ def ledger_document(folder: Path, trial: TrialDocument) -> LedgerDocument | None
         return None
     operations = {*operations_of(trial)}
     dataset = dataset_of(trial)
+    facts = facts_of(trial["target"]["driver"])
     first, end = written_beyond(trial) or (0, dataset["objects"] or 0)
     return {
         "path": name,
@@ -57,6 +65,10 @@ def ledger_document(folder: Path, trial: TrialDocument) -> LedgerDocument | None
         "puts": not operations.isdisjoint(PUTS),
         "deletes": not operations.isdisjoint(DELETES),
         "copies": COPY in operations,
+        "posts": POST in operations,
+        "metadata_follows": facts.metadata_follows,
+        "tears": not operations.isdisjoint(facts.tears),
+        "repeats": not covers_once(trial),
         "first": first,
         "end": end,
     }

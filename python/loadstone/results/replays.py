@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.campaign.planning.lifecycle import dataset_of
-from loadstone.documents.mix import COMPARE_AND_SWAP, COPY, DELETES, WRITES_WHOLE
+from loadstone.documents.mix import COMPARE_AND_SWAP, COPY, DELETES, POST, WRITES_WHOLE
 from loadstone.documents.summary import AuditCall, AuditFinding, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.audits import UNANSWERED, call_words
@@ -24,6 +24,7 @@ REST_NS_MAX = 1_000_000_000
 """The longest pause between two calls of a replay, even if the original one was longer."""
 
 _CONDITIONAL = {"put_if_absent", "put_if_match", "delete_if_match", COMPARE_AND_SWAP}
+_REPEATED = {"put", "delete", COPY, POST}
 _OF_LISTS = {"ghost", "list_missing", "listed_twice"}
 _ACTIONS = {
     **dict.fromkeys(WRITES_WHOLE, "WRITE"), **dict.fromkeys(DELETES, "DELETE"), "get": "READ",
@@ -43,7 +44,7 @@ def write_replays(folder: Path, stem: str, document: TrialDocument, summary: Sum
         calls = sorted(finding["calls"], key=lambda call: call["from_unix_ns"])
         if is_race(calls):
             parts = _race(finding, calls, document)
-        elif any(call["operation"] == COPY for call in calls):
+        elif any(call["operation"] in (COPY, POST) for call in calls):
             parts = _copies(finding, calls)
         else:
             script = f"{name}.csv"
@@ -115,12 +116,20 @@ def _sequence(finding: AuditFinding, file: str, lasts_ns: int) -> tuple[str, dic
 
 
 def _copies(finding: AuditFinding, calls: Sequence[AuditCall]) -> tuple[str, dict[str, Any]]:
-    """Return the expectation for copies of an object, and the campaign that puts and copies it.
+    """Return the expectation for copies and metadata, and the campaign that writes them.
 
-    A script has no copies, so an audit reads what they wrote.
+    A script has no copies and no metadata, so an audit reads what was written.
     """
-    times = sum(call["operation"] == COPY for call in calls)
-    expected = "the audit reads from the copy what the object held when it was copied last."
+    written = [call["operation"] for call in calls if call["operation"] in _REPEATED]
+    if POST not in written:
+        # The ledger of a copy does not name the puts of its object.
+        written = ["put", COPY] * written.count(COPY)
+    elif written[0] != "put":
+        written.insert(0, "put")
+    expected = (
+        "the audit reads from the copy what the object held when it was copied last, and the"
+        " metadata that was posted last before that; without a copy, from the object itself."
+    )
     return expected, {
         "dataset": {
             "objects": 1,
@@ -130,8 +139,7 @@ def _copies(finding: AuditFinding, calls: Sequence[AuditCall]) -> tuple[str, dic
         "load": {"threads": 1},
         "phases": [
             {"op": operation, "name": f"{operation}-{number}", "requests": 1}
-            for number in range(1, times + 1)
-            for operation in ("put", COPY)
+            for number, operation in enumerate(written, start=1)
         ],
         "audit": True,
     }

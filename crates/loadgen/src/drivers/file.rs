@@ -64,6 +64,8 @@ pub(super) struct FileTree {
     block_bytes: u64,
     writes_blocks: bool,
     appends: bool,
+    /// Whether the trial reads back what ledgers name.
+    is_audit: bool,
     run: String,
     target: String,
     ownership: Ownership,
@@ -203,6 +205,7 @@ impl Driver for FileTree {
             block_bytes: block_bytes(trial),
             writes_blocks: has(Operation::Write) || has(Operation::Append),
             appends: has(Operation::Append),
+            is_audit: trial.open_audit.is_some(),
             options: trial.options.clone(),
             run: trial.run.clone(),
             target: trial.target.name.clone(),

@@ -31,6 +31,7 @@ pub(crate) enum FindingKind {
     Ghost,
     ListMissing,
     ListedTwice,
+    MetadataWrong,
 }
 
 impl FindingKind {
@@ -44,6 +45,7 @@ impl FindingKind {
             Self::Ghost => "ghost",
             Self::ListMissing => "list_missing",
             Self::ListedTwice => "listed_twice",
+            Self::MetadataWrong => "metadata_wrong",
         }
     }
 }
@@ -152,6 +154,10 @@ pub struct AuditSummary {
     pub read_back: u64,
     /// Objects for which no read was answered.
     pub unanswered: u64,
+    /// Objects of the first kind that a `post` has touched, and whose metadata has one right value.
+    pub metadata: u64,
+    /// Those of them whose metadata was read.
+    pub metadata_read_back: u64,
     /// Keys in the listings of all buckets.
     pub listed: u64,
     /// Buckets whose listing failed, so that it was not judged.
@@ -221,6 +227,8 @@ pub(crate) struct Reading {
     pub(crate) allowed: Allowed,
     /// How often its bucket's listing contained it; `None` if the listing failed.
     pub(crate) listed: Option<u32>,
+    /// The possible values of its metadata, if these are to be read.
+    pub(crate) metadata: Option<Allowed>,
     /// Whether only a listing contains it.
     is_unexpected: bool,
 }
@@ -229,7 +237,7 @@ impl Reading {
     /// Returns the reading of an object that a listing contains and no ledger does.
     pub(crate) fn unexpected(index: u64) -> Self {
         let allowed = Allowed::absent();
-        Self { index, allowed, listed: None, is_unexpected: true }
+        Self { index, allowed, listed: None, metadata: None, is_unexpected: true }
     }
 
     /// Returns the kind of finding if the object exists although it must not.
@@ -251,17 +259,18 @@ impl Reading {
 }
 
 impl Audit {
-    /// Reads the ledgers that an audit names; `buckets` is the number of buckets.
+    /// Reads the ledgers of a run that an audit names; `buckets` is the number of buckets.
     ///
     /// # Errors
     /// A ledger is missing, or its digest differs.
     pub(crate) fn open(
         spec: &OwedSpec,
+        run: &str,
         portion: Portion,
         buckets: u64,
         seed: u64,
     ) -> Result<Self, Error> {
-        let owed = Owed::open(spec)?;
+        let owed = Owed::open(spec, run)?;
         let mut summary = AuditSummary::default();
         let mut listed = HashMap::new();
         for (rank, page) in owed.pages.iter().enumerate() {
@@ -277,7 +286,11 @@ impl Audit {
                     None => {}
                     Some(allowed) if !allowed.is_determined() => summary.unknown += 1,
                     Some(allowed) if allowed.absent => summary.deleted += 1,
-                    Some(_) => summary.written += 1,
+                    Some(_) => {
+                        summary.written += 1;
+                        let metadata = owed.metadata(index);
+                        summary.metadata += u64::from(metadata.is_some_and(|m| m.is_determined()));
+                    }
                 }
             }
         }
@@ -335,7 +348,9 @@ impl Audit {
             times > 1 || (allowed.is_determined() && (times > 0) == allowed.absent)
         });
         let is_chosen = mix64(self.seed ^ mix64(index)) <= self.sampled;
-        (is_odd || is_chosen).then_some(Reading { index, allowed, listed, is_unexpected: false })
+        let metadata = self.owed.metadata(index).filter(|_| !allowed.versions().is_empty());
+        let reading = Reading { index, allowed, listed, metadata, is_unexpected: false };
+        (is_odd || is_chosen).then_some(reading)
     }
 
     fn times_listed(&self, index: u64) -> u32 {
@@ -371,6 +386,14 @@ impl Audit {
         }
     }
 
+    /// Records an object whose metadata was read.
+    pub(crate) fn note_metadata(&self, reading: &Reading) {
+        let is_determined = |allowed: Option<Allowed>| allowed.is_some_and(|a| a.is_determined());
+        if reading.allowed.is_determined() && is_determined(reading.metadata) {
+            self.state().summary.metadata_read_back += 1;
+        }
+    }
+
     /// Records a finding, with the reads that prove it.
     pub(crate) fn note_finding(
         &self,
@@ -384,7 +407,8 @@ impl Audit {
         if state.summary.findings.len() >= FINDINGS_MAX {
             return;
         }
-        let calls = self.owed.history(index).map(|noted| call_of(&noted)).chain(reads).collect();
+        let changes = self.owed.history(index, kind == FindingKind::MetadataWrong);
+        let calls = changes.map(|noted| call_of(&noted)).chain(reads).collect();
         state.summary.findings.push(Finding::new(kind.name(), index & !COPIES, place(), 1, calls));
     }
 
@@ -425,6 +449,8 @@ impl Audit {
 fn call_of(noted: &Noted<'_>) -> Call {
     let spec = noted.spec;
     let (operation, outcome) = match noted.entry {
+        Entry::Written if noted.is_post => ("post", "ok"),
+        _ if noted.is_post => ("post", "failed"),
         Entry::Written if noted.is_copy => ("copy", "ok"),
         _ if noted.is_copy => ("copy", "failed"),
         Entry::Written => ("put", "ok"),

@@ -5,8 +5,10 @@ use std::io::Read;
 
 use loadstone_wire::digest::sha256;
 
+use super::metadata::{MetadataValues, NO_METADATA};
 use super::spec::{LedgerSpec, OwedSpec};
-use super::{COPIES, Entry, HEADER_BYTES, OBJECTS_PER_PAGE, PAGE_BYTES, checksum, kind};
+use super::{COPIES, DOUBTS, Entry, HEADER_BYTES, METADATA, OBJECTS_PER_PAGE, PAGE_BYTES};
+use super::{checksum, kind};
 use crate::error::Error;
 
 /// Maximum number of possible versions of an object; with more, any version counts as possible.
@@ -15,7 +17,7 @@ const VERSIONS_MAX: usize = 4;
 /// frame a valid checksum, so the limit is checked.
 const PAGES_MAX: u64 = u64::MAX / OBJECTS_PER_PAGE;
 
-/// Possible states of an object, according to all acknowledged requests.
+/// Possible states of an object, or of its metadata, according to all acknowledged requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Allowed {
     /// Whether the object may be absent.
@@ -32,7 +34,7 @@ impl Allowed {
         Self { absent: true, ..Self::default() }
     }
 
-    /// Returns the possible versions, that of the newest trial first.
+    /// Returns the possible versions, or values of metadata; that of the newest trial first.
     pub(crate) fn versions(&self) -> &[u64] {
         &self.versions[..self.count]
     }
@@ -62,7 +64,9 @@ pub(crate) struct Noted<'a> {
     pub(crate) entry: Entry,
     /// Version that it put or copied, if that is known.
     pub(crate) version: Option<u64>,
+    /// Whether it is about the object's copy, or about the object's metadata.
     pub(crate) is_copy: bool,
+    pub(crate) is_post: bool,
     pub(crate) from_unix_ns: u64,
     pub(crate) to_unix_ns: u64,
 }
@@ -110,6 +114,7 @@ impl StoredPage {
 #[derive(Debug)]
 struct Layer {
     spec: LedgerSpec,
+    values: MetadataValues,
     pages: HashMap<u64, StoredPage>,
     /// Whether it finished, so that no request was in flight when it ended.
     is_whole: bool,
@@ -120,6 +125,19 @@ impl Layer {
         let page = self.pages.get(&(index / OBJECTS_PER_PAGE));
         (page.map_or(Entry::Untouched, |page| page.entry(index % OBJECTS_PER_PAGE)), page)
     }
+
+    /// Returns whether a request failed, although the entry says that another was acknowledged.
+    fn is_in_doubt(&self, index: u64) -> bool {
+        self.noted(index | DOUBTS).0 != Entry::Untouched
+    }
+
+    /// Returns whether a request of one kind may still be executed: `is_settled` tells whether a
+    /// later trial has had one acknowledged.
+    fn is_open(&self, index: u64, is_settled: bool) -> bool {
+        // A failed request may still be executed, whatever was acknowledged since. Within its trial,
+        // that changes nothing.
+        self.noted(index).0 == Entry::Unknown || (is_settled && self.is_in_doubt(index))
+    }
 }
 
 /// The combined ledgers of a dataset.
@@ -128,23 +146,28 @@ pub(crate) struct Owed {
     /// Attempts at trials, the earliest first.
     layers: Vec<Layer>,
     is_absent_before: bool,
-    /// Pages with at least one touched object, in order.
+    /// Pages with at least one touched object or copy, in order.
     pub(crate) pages: Vec<u64>,
+    has_posts: bool,
 }
 
 impl Owed {
-    /// Reads the ledgers that a trial names.
+    /// Reads the ledgers of a run that a trial names.
     ///
     /// # Errors
     /// A file is missing, or its digest differs.
-    pub(crate) fn open(spec: &OwedSpec) -> Result<Self, Error> {
+    pub(crate) fn open(spec: &OwedSpec, run: &str) -> Result<Self, Error> {
         let mut layers = Vec::new();
         for ledger in &spec.ledgers {
-            read(ledger, &mut layers)?;
+            read(ledger, run, &mut layers)?;
         }
-        let pages: BTreeSet<u64> =
-            layers.iter().flat_map(|layer| layer.pages.keys().copied()).collect();
+        let is_of_objects = |page: &u64| (page * OBJECTS_PER_PAGE) & (METADATA | DOUBTS) == 0;
+        let pages: BTreeSet<u64> = layers
+            .iter()
+            .flat_map(|layer| layer.pages.keys().copied().filter(is_of_objects))
+            .collect();
         Ok(Self {
+            has_posts: layers.iter().any(|layer| layer.spec.posts),
             layers,
             is_absent_before: spec.is_absent_before,
             pages: pages.into_iter().collect(),
@@ -188,26 +211,32 @@ impl Owed {
         let mut allowed = Allowed::default();
         let (mut is_settled, mut is_touched) = (false, false);
         for layer in layers.iter().rev() {
-            let LedgerSpec { version, puts, deletes, first, end, .. } = layer.spec;
+            let LedgerSpec { version, puts, deletes, first, end, tears, repeats, .. } = layer.spec;
             let entry = layer.noted(index).0;
             is_touched |= entry != Entry::Untouched;
+            // A post may be a copy of the object onto itself: one that failed may still write what
+            // the object held then.
+            is_settled &= !(layer.spec.posts && layer.is_open(index | METADATA, is_settled));
             // After an interrupted attempt, requests may have been in flight: puts of untouched
-            // objects, and deletes of any object that was put.
-            let is_cut_off = !layer.is_whole && (first..end).contains(&index);
-            let is_doubtful = match entry {
-                Entry::Untouched => is_cut_off && !is_settled,
-                Entry::Written => is_cut_off && deletes && !is_settled,
-                Entry::Deleted => false,
-                // The failed request may still be executed, whatever was acknowledged since.
-                Entry::Unknown => true,
-            };
-            match entry {
-                _ if is_doubtful => {
-                    if puts {
-                        allowed.allow(version);
-                    }
-                    allowed.absent |= deletes;
+            // objects, deletes of any object that was put, and puts that have left a part.
+            let is_cut_off = !layer.is_whole && (first..end).contains(&index) && !is_settled;
+            let is_doubtful = layer.is_open(index, is_settled)
+                || match entry {
+                    Entry::Untouched => is_cut_off,
+                    Entry::Written => is_cut_off && (deletes || (tears && repeats)),
+                    Entry::Deleted | Entry::Unknown => false,
+                };
+            // Of two requests at once, the one that failed may have ended last, with a part.
+            let is_torn = tears && (is_doubtful || layer.is_in_doubt(index));
+            allowed.anything |= is_torn && puts;
+            if is_doubtful {
+                if puts {
+                    allowed.allow(version);
                 }
+                allowed.absent |= deletes;
+            }
+            match entry {
+                Entry::Written if is_cut_off && deletes => {}
                 Entry::Written if !is_settled => {
                     allowed.allow(version);
                     is_settled = true;
@@ -226,6 +255,64 @@ impl Owed {
         (allowed, is_touched)
     }
 
+    /// Returns the possible values of the metadata of an object that is there; `None` if no post
+    /// has touched it, or if any value is possible.
+    pub(crate) fn metadata(&self, index: u64) -> Option<Allowed> {
+        let source = index & !COPIES;
+        let is_posted = |layer: &Layer| layer.noted(source | METADATA).0 != Entry::Untouched;
+        if !self.has_posts || !self.layers.iter().any(is_posted) {
+            return None;
+        }
+        let allowed = if index == source {
+            self.metadata_after(&self.layers, source)
+        } else {
+            let is_copied = |layer: &Layer| layer.noted(index).0 == Entry::Written;
+            let place = self.layers.iter().rposition(is_copied)?;
+            let mut allowed = self.metadata_after(&self.layers[..=place], source);
+            let Layer { spec, .. } = &self.layers[place];
+            allowed.anything |= !spec.metadata_follows;
+            if spec.posts {
+                // It was copied before or after the post.
+                let before = self.metadata_after(&self.layers[..place], source);
+                before.versions().iter().for_each(|value| allowed.allow(*value));
+                allowed.anything |= before.anything;
+            }
+            allowed
+        };
+        (!allowed.anything).then_some(allowed)
+    }
+
+    /// Returns the possible values of an object's metadata after some attempts at trials.
+    fn metadata_after(&self, layers: &[Layer], index: u64) -> Allowed {
+        let mut allowed = Allowed::default();
+        let mut is_settled = false;
+        for layer in layers.iter().rev() {
+            let LedgerSpec { puts, posts, metadata_follows, first, end, .. } = layer.spec;
+            let (entry, posted) = (layer.noted(index).0, layer.noted(index | METADATA).0);
+            // In one trial, no object is both put and posted to.
+            let is_cut_off = !layer.is_whole && !is_settled;
+            let may_be_posted = layer.is_open(index | METADATA, is_settled)
+                || (is_cut_off && posted == Entry::Untouched);
+            if posts && (may_be_posted || (posted == Entry::Written && !is_settled)) {
+                allowed.allow(layer.values.of_object(index));
+            }
+            let may_be_put = layer.is_open(index, is_settled)
+                || (is_cut_off && entry == Entry::Untouched && (first..end).contains(&index));
+            let is_replaced = matches!(entry, Entry::Written | Entry::Deleted);
+            if (puts && may_be_put) || (is_replaced && !is_settled) {
+                allowed.allow(NO_METADATA);
+                // Without this, it may still be what it was before the put.
+                allowed.anything |= puts && !metadata_follows;
+            }
+            is_settled |= is_replaced || posted == Entry::Written;
+        }
+        if !is_settled && self.is_absent_before {
+            allowed.allow(NO_METADATA);
+        }
+        allowed.anything |= !is_settled && !self.is_absent_before;
+        allowed
+    }
+
     /// Returns whether it is certain that no object was written under a number that no ledger
     /// contains.
     pub(crate) fn is_surely_unwritten(&self, index: u64) -> bool {
@@ -235,25 +322,41 @@ impl Owed {
         index < COPIES && self.is_absent_before && !self.layers.iter().any(may_be)
     }
 
-    /// Returns the entries of an object in all attempts, the earliest first.
-    pub(crate) fn history(&self, index: u64) -> impl Iterator<Item = Noted<'_>> {
-        self.layers.iter().enumerate().filter_map(move |(place, layer)| {
-            let (entry, page) = layer.noted(index);
-            let page = page.filter(|_| entry != Entry::Untouched)?;
-            let (from_unix_ns, to_unix_ns) = (page.from_ns, page.to_ns);
-            let source = index.checked_sub(COPIES);
-            let version = source.map_or(Some(layer.spec.version), |source| {
-                let (state, _) = self.after(&self.layers[..=place], source);
-                state.versions().first().copied().filter(|_| state.is_determined())
-            });
-            let is_copy = source.is_some();
-            Some(Noted { spec: &layer.spec, entry, version, is_copy, from_unix_ns, to_unix_ns })
+    /// Returns the entries of an object in all attempts, the earliest first; `with_posts` adds those
+    /// of its metadata.
+    pub(crate) fn history(&self, index: u64, with_posts: bool) -> impl Iterator<Item = Noted<'_>> {
+        let posted = with_posts.then_some(index & !COPIES | METADATA);
+        self.layers.iter().enumerate().flat_map(move |(place, layer)| {
+            let numbers = std::iter::once(index).chain(posted);
+            numbers.filter_map(move |number| self.noted_in(place, layer, number))
+        })
+    }
+
+    fn noted_in<'a>(&self, place: usize, layer: &'a Layer, index: u64) -> Option<Noted<'a>> {
+        let (entry, page) = layer.noted(index);
+        let page = page.filter(|_| entry != Entry::Untouched)?;
+        let (from_unix_ns, to_unix_ns) = (page.from_ns, page.to_ns);
+        let source = index.checked_sub(COPIES);
+        let version = source.map_or(Some(layer.spec.version), |source| {
+            let (state, _) = self.after(&self.layers[..=place], source);
+            state.versions().first().copied().filter(|_| state.is_determined())
+        });
+        let is_copy = source.is_some();
+        let is_post = index & METADATA != 0;
+        Some(Noted {
+            spec: &layer.spec,
+            entry,
+            version,
+            is_copy,
+            is_post,
+            from_unix_ns,
+            to_unix_ns,
         })
     }
 }
 
 /// Reads the attempts of one ledger.
-fn read(spec: &LedgerSpec, layers: &mut Vec<Layer>) -> Result<(), Error> {
+fn read(spec: &LedgerSpec, run: &str, layers: &mut Vec<Layer>) -> Result<(), Error> {
     let shown = &spec.path;
     let wrong = |reason: String| Error::Trial(vec![format!("ledger \"{shown}\": {reason}")]);
     let bytes = std::fs::read(shown).map_err(|error| wrong(error.to_string()))?;
@@ -297,7 +400,8 @@ fn read(spec: &LedgerSpec, layers: &mut Vec<Layer>) -> Result<(), Error> {
                 }
             }
         }
-        layers.push(Layer { spec: spec.clone(), pages, is_whole });
+        let values = MetadataValues::of_trial(run, &spec.trial);
+        layers.push(Layer { spec: spec.clone(), values, pages, is_whole });
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ const FEW: usize = WORDS * 8 / size_of::<u16>();
 pub(super) struct Page {
     pub(super) number: u64,
     /// Effect of most requests of the trial.
-    usual: Effect,
+    pub(super) usual: Effect,
     bits: [AtomicU64; WORDS],
     /// A bit for each word that has, or had, an exceptional object.
     odd: AtomicU64,
@@ -48,23 +48,26 @@ impl Page {
         }
     }
 
-    /// Records how a request that changes the object at a place ended.
-    pub(super) fn note(&self, place: u16, effect: Effect, is_ok: bool) {
+    /// Records how a request that changes the object at a place ended. Returns whether one of its
+    /// requests has failed although the entry says that another was acknowledged.
+    pub(super) fn note(&self, place: u16, effect: Effect, is_ok: bool) -> bool {
         let (word, bit) = (usize::from(place) / 64, 1 << (place % 64));
         let is_usual = is_ok && effect == self.usual;
         // Sequentially consistent with the flag; otherwise a flush could miss both.
-        let is_new = if is_usual && self.odd.load(Ordering::SeqCst) >> word & 1 == 0 {
-            self.bits[word].fetch_or(bit, Ordering::SeqCst) & bit == 0
+        let (is_new, is_doubtful) = if is_usual && self.odd.load(Ordering::SeqCst) >> word & 1 == 0
+        {
+            (self.bits[word].fetch_or(bit, Ordering::SeqCst) & bit == 0, false)
         } else {
             self.note_other(place, effect, is_ok)
         };
         if is_new && !self.is_changed.load(Ordering::SeqCst) {
             self.is_changed.store(true, Ordering::SeqCst);
         }
+        is_doubtful
     }
 
     #[cold]
-    fn note_other(&self, place: u16, effect: Effect, is_ok: bool) -> bool {
+    fn note_other(&self, place: u16, effect: Effect, is_ok: bool) -> (bool, bool) {
         let mut others = self.others.lock().expect("no holder panics");
         let before = self.entry(place, &others);
         let after = entry_after(before, effect, is_ok);
@@ -76,7 +79,8 @@ impl Page {
         }
         others.unknown.set(place, after == Entry::Unknown);
         others.reversed.set(place, after == self.usual.reversed().done());
-        after != before
+        let is_doubtful = after != Entry::Unknown && (!is_ok || before == Entry::Unknown);
+        (after != before, is_doubtful)
     }
 
     fn entry(&self, place: u16, others: &Others) -> Entry {

@@ -36,6 +36,18 @@ pub struct LedgerSpec {
     /// Whether it copied objects of the dataset.
     #[serde(default)]
     pub copies: bool,
+    /// Whether it replaced metadata of objects of the dataset.
+    #[serde(default)]
+    pub posts: bool,
+    /// Whether a put replaces an object's metadata, and a copy includes it.
+    #[serde(default)]
+    pub metadata_follows: bool,
+    /// Whether a put that fails may leave a part of what it wrote.
+    #[serde(default)]
+    pub tears: bool,
+    /// Whether it may have put an object more than once.
+    #[serde(default)]
+    pub repeats: bool,
     /// First number of the objects that it may have changed.
     pub first: u64,
     /// End of those numbers (exclusive).

@@ -10,32 +10,45 @@ use super::*;
 use crate::chance::mix64;
 
 const OBJECTS: u64 = 20_000;
+const RUN: &str = "0123456789abcdef0123456789abcdef";
 /// First number of objects that a mix puts beyond its dataset, in each of three stages.
 const BEYOND: u64 = OBJECTS + (1 << 34);
 
-/// Facts that are needed to read the ledger of a trial: whether it puts, deletes and copies, and
-/// its first number.
+/// Facts that are needed to read the ledger of a trial, as in [`LedgerSpec`].
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     puts: bool,
     deletes: bool,
     copies: bool,
+    posts: bool,
+    tears: bool,
+    repeats: bool,
     first: u64,
     end: u64,
 }
 
-const PUTS: Kind = Kind { puts: true, deletes: false, copies: false, first: 0, end: OBJECTS };
+const PUTS: Kind = Kind {
+    puts: true,
+    deletes: false,
+    copies: false,
+    posts: false,
+    tears: false,
+    repeats: false,
+    first: 0,
+    end: OBJECTS,
+};
 const DELETES: Kind = Kind { puts: false, deletes: true, ..PUTS };
 const COPYING: Kind = Kind { puts: false, copies: true, ..PUTS };
+const POSTS: Kind = Kind { puts: false, posts: true, ..PUTS };
 const MIX: Kind = Kind { deletes: true, first: BEYOND, end: BEYOND + (1 << 34), ..PUTS };
 
 fn ledger(kind: Kind, writer: u32) -> Ledger {
     let beyond = |stage: u64| (BEYOND + (stage << 32), 1 << 32);
     let all = [(0, OBJECTS), beyond(0), beyond(1), beyond(2)];
-    let copies = [(0, OBJECTS), (COPIES, OBJECTS)];
+    let more = [(0, OBJECTS), (COPIES, OBJECTS), (METADATA, OBJECTS)];
     let usual = if kind.puts { Effect::Writes } else { Effect::Deletes };
-    let stretches = match kind {
-        Kind { copies: true, .. } => &copies,
+    let stretches: &[_] = match kind {
+        Kind { copies: true, .. } | Kind { posts: true, .. } => &more,
         Kind { first: 0, .. } => &all[..1],
         Kind { .. } => &all[..],
     };
@@ -78,13 +91,17 @@ fn opened(name: &str, ledgers: &[(Kind, u64, Vec<u8>)]) -> Owed {
             puts: kind.puts,
             deletes: kind.deletes,
             copies: kind.copies,
+            posts: kind.posts,
+            metadata_follows: true,
+            tears: kind.tears,
+            repeats: kind.repeats,
             first: kind.first,
             end: kind.end,
         }
     });
     let ledgers = specs.collect();
     let spec = OwedSpec { ledgers, is_absent_before: true, sample: None };
-    Owed::open(&spec).expect("the ledgers are sound")
+    Owed::open(&spec, RUN).expect("the ledgers are sound")
 }
 
 /// The possible states in a comparable form: whether absent, and the versions, newest first.
@@ -161,10 +178,7 @@ fn entries(kind: Kind, effect: Effect, entries: &[(u64, bool)]) -> Vec<u8> {
 fn a_copy_has_what_its_object_had_when_it_was_copied() {
     let (ok, failed) = (true, false);
     let put = |all: &[(u64, bool)]| entries(PUTS, Effect::Writes, all);
-    let copied = |all: &[(u64, bool)]| {
-        let all: Vec<_> = all.iter().map(|(index, is_ok)| (index | COPIES, *is_ok)).collect();
-        entries(COPYING, Effect::Copies, &all)
-    };
+    let copied = |all: &[(u64, bool)]| entries(COPYING, Effect::Copies, all);
     let first = put(&[(1, ok), (2, ok), (3, ok), (4, failed), (5, ok), (7, ok)]);
     let second = put(&[(1, ok), (2, ok), (3, ok), (5, failed), (7, ok)]);
     let once =
@@ -190,7 +204,7 @@ fn a_copy_has_what_its_object_had_when_it_was_copied() {
     assert_eq!(allowed(7), Some((false, vec![1])), "the object itself was overwritten");
     assert_eq!(sets(owed.allowed(2)), Some((true, vec![])), "the object itself was deleted");
     assert!(!owed.is_surely_unwritten(9 | COPIES));
-    let calls = |index: u64| owed.history(index | COPIES).map(|noted| noted.version);
+    let calls = |index: u64| owed.history(index | COPIES, false).map(|noted| noted.version);
     assert_eq!(calls(2).collect::<Vec<_>>(), [Some(1), Some(2)]);
     assert_eq!(calls(5).collect::<Vec<_>>(), [None]);
 
@@ -198,6 +212,120 @@ fn a_copy_has_what_its_object_had_when_it_was_copied() {
     let allowed = |index| owed.allowed(index | COPIES).expect("it was copied");
     assert!(allowed(1).anything, "another copy of it may have been in flight");
     assert_eq!(sets(Some(allowed(2))), Some((false, vec![2])));
+}
+
+#[test]
+fn a_request_that_failed_may_be_executed_after_an_overwrite_of_a_later_trial() {
+    let (ok, failed) = (true, false);
+    let put = |all: &[(u64, bool)]| entries(PUTS, Effect::Writes, all);
+    let first = put(&[(1, failed), (1, ok), (2, ok), (2, failed), (3, ok), (3, ok), (4, ok)]);
+    let posted = entries(POSTS, Effect::Describes, &[(4, failed)]);
+    let second = put(&[(1, ok), (2, ok), (3, ok), (4, ok)]);
+    let deleted = entries(DELETES, Effect::Deletes, &[(3, ok), (4, ok)]);
+    let owed = opened("once", &[(PUTS, 1, first.clone())]);
+    for index in 1..4 {
+        assert_eq!(sets(owed.allowed(index)), Some((false, vec![1])), "the same bytes");
+    }
+    let layers = [(PUTS, 1, first), (POSTS, 1, posted), (PUTS, 2, second), (DELETES, 2, deleted)];
+    let owed = opened("late", &layers[..3]);
+    let allowed = |index| sets(owed.allowed(index));
+    assert_eq!(allowed(1), Some((false, vec![2, 1])));
+    assert_eq!(allowed(2), Some((false, vec![2, 1])));
+    assert_eq!(allowed(3), Some((false, vec![2])));
+    assert_eq!(allowed(4), Some((false, vec![2, 1])), "S3 posts by a copy onto itself");
+    let owed = opened("late-deleted", &layers);
+    assert_eq!(sets(owed.allowed(3)), Some((true, vec![])));
+    assert_eq!(sets(owed.allowed(4)), Some((true, vec![1])));
+}
+
+#[test]
+fn a_put_that_may_leave_a_part_is_not_claimed() {
+    let (ok, failed) = (true, false);
+    let kind = Kind { tears: true, ..PUTS };
+    let all = [(1, ok), (2, failed), (3, ok), (3, failed), (4, ok)];
+    let whole = entries(kind, Effect::Writes, &all);
+    let cut_off = whole[..whole.len() - HEADER_BYTES].to_vec();
+    let again = entries(kind, Effect::Writes, &all.map(|(index, _)| (index, ok)));
+    let is_open = |name, ledgers: &[(Kind, u64, Vec<u8>)], index: u64| {
+        opened(name, ledgers).allowed(index).is_some_and(|allowed| allowed.anything)
+    };
+    let open = |name, ledgers: &[(Kind, u64, Vec<u8>)]| {
+        (1..5).filter(|index| is_open(name, ledgers, *index)).collect::<Vec<_>>()
+    };
+    assert_eq!(open("parts", &[(kind, 1, whole)]), [2, 3]);
+    assert_eq!(open("parts-cut-off", &[(kind, 1, cut_off.clone())]), [2, 3]);
+    let repeated = Kind { repeats: true, ..kind };
+    assert_eq!(open("parts-repeated", &[(repeated, 1, cut_off.clone())]), [1, 2, 3, 4]);
+    let both = [(repeated, 1, cut_off), (kind, 2, again)];
+    assert_eq!(open("parts-overwritten", &both), [2, 3], "the next trial has put 1 and 4 anew");
+}
+
+#[test]
+fn metadata_is_that_of_the_last_post_until_a_put_and_copies_include_it() {
+    let (ok, failed) = (true, false);
+    let put = |all: &[(u64, bool)]| entries(PUTS, Effect::Writes, all);
+    let post = |all: &[(u64, bool)]| entries(POSTS, Effect::Describes, all);
+    let every: Vec<_> = (1..9).map(|index| (index, ok)).collect();
+    let copies = entries(COPYING, Effect::Copies, &[(1, ok), (2, ok), (3, ok), (8, ok)]);
+    let first = [(1, ok), (2, failed), (3, ok), (4, failed), (4, ok), (5, ok), (6, ok)];
+    let (second, overwritten) = ([(1, ok), (4, ok), (6, failed)], [(3, ok), (5, failed)]);
+    let cut_off = |mut bytes: Vec<u8>| {
+        bytes.truncate(bytes.len() - HEADER_BYTES);
+        bytes
+    };
+    let ledgers = |last: Vec<u8>| {
+        let (once, posted) = ((PUTS, 1, put(&every)), (POSTS, 1, post(&first)));
+        let over = (PUTS, 2, put(&overwritten));
+        [once, posted, (COPYING, 1, copies.clone()), over, (POSTS, 2, last)]
+    };
+    let of_trial = |trial: &str, index| MetadataValues::of_trial(RUN, trial).of_object(index);
+    let owed = opened("posts", &ledgers(post(&second)));
+    let values = |owed: &Owed, index: u64| {
+        owed.metadata(index).map(|allowed| {
+            let known = [("0001", 1), ("0004", 2)];
+            let name = |value: &u64| {
+                let trial = known.iter().find(|(id, _)| of_trial(id, index & !COPIES) == *value);
+                trial.map_or(*value, |(_, number)| *number)
+            };
+            allowed.versions().iter().map(name).collect::<Vec<_>>()
+        })
+    };
+    let all = |owed| (1..8).map(|index| values(owed, index)).collect::<Vec<_>>();
+    let expected = [
+        Some(vec![2]),
+        Some(vec![1, 0]),
+        Some(vec![0]),
+        Some(vec![2, 1]),
+        Some(vec![0, 1]),
+        Some(vec![2, 1]),
+        None,
+    ];
+    assert_eq!(all(&owed), expected);
+    let of_copies: Vec<_> = [1, 2, 3, 8].map(|index| values(&owed, index | COPIES)).into();
+    assert_eq!(of_copies, [Some(vec![1]), Some(vec![1, 0]), Some(vec![1]), None]);
+    let calls: Vec<_> = owed.history(1, true).map(|noted| noted.is_post).collect();
+    assert_eq!(calls, [false, true, true], "a put and both posts");
+    assert!(owed.pages.iter().all(|page| (page * OBJECTS_PER_PAGE) & (METADATA | DOUBTS) == 0));
+
+    let owed = opened("posts-cut-off", &ledgers(cut_off(post(&second))));
+    assert_eq!(values(&owed, 1), Some(vec![2]));
+    assert_eq!(values(&owed, 3), Some(vec![2, 0]), "a post of it may have been in flight");
+}
+
+#[test]
+fn a_copy_in_the_trial_of_a_post_has_the_metadata_before_or_after_it() {
+    let put = entries(PUTS, Effect::Writes, &[(1, true), (2, true)]);
+    let both = Kind { copies: true, ..POSTS };
+    let ledger = ledger(both, 0);
+    ledger.note(1, Effect::Copies, true);
+    ledger.note(1, Effect::Describes, true);
+    let mixed = [mark(kind::BEGIN), ledger.take_frames(1), mark(kind::END)].concat();
+    let owed = opened("both", &[(PUTS, 1, put), (both, 1, mixed)]);
+    let value = MetadataValues::of_trial(RUN, "0001").of_object(1);
+    let values = |index| owed.metadata(index).expect("it was posted to").versions().to_vec();
+    assert_eq!(values(1), [value]);
+    assert_eq!(values(1 | COPIES), [value, metadata::NO_METADATA]);
+    assert_eq!(sets(owed.allowed(1 | COPIES)), Some((false, vec![1])));
 }
 
 #[test]
@@ -258,7 +386,7 @@ fn ledgers_of_hosts_are_merged_and_attempts_are_sequential() {
     for index in 0..100 {
         assert_eq!(sets(owed.allowed(index)), Some((false, vec![1])), "{index}");
     }
-    assert_eq!((owed.history(10).count(), owed.history(90).count()), (2, 1));
+    assert_eq!((owed.history(10, false).count(), owed.history(90, false).count()), (2, 1));
     assert_eq!(sets(owed.allowed(100)), None);
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::dataset::{COPY_SUFFIX, Dataset, Object};
-use crate::ledger::{Audit, COPIES, Call, FindingKind, OBJECTS_PER_PAGE, Reading, Step};
+use crate::ledger::{Allowed, Audit, COPIES, Call, FindingKind, OBJECTS_PER_PAGE, Reading, Step};
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::requests::{Next, Request, Subject};
@@ -47,6 +47,8 @@ struct UnderRead {
     reading: Reading,
     /// Index of the expected version among the possible ones.
     at: usize,
+    /// Whether its content was right, so that its metadata is read.
+    is_at_metadata: bool,
     repeats: u32,
     finding: Option<FindingKind>,
     calls: Vec<Call>,
@@ -88,7 +90,7 @@ impl ReadBack {
                 let object = Object { index: index & !COPIES, version };
                 let is_copy = index >= COPIES;
                 let subject = if is_copy { Subject::Copy(object) } else { Subject::Object(object) };
-                (Operation::Get, subject)
+                (read.operation(), subject)
             }
         };
         Next::Request(Request { operation, subject, chance: 0, is_verified: true })
@@ -126,7 +128,8 @@ impl ReadBack {
     }
 
     /// Compares an answer with the acknowledged state, and sets the request's outcome accordingly.
-    pub(super) fn judge(&mut self, client: usize, completion: &mut Completion) {
+    /// `value` is that of the metadata, if the request read it.
+    pub(super) fn judge(&mut self, client: usize, value: u64, completion: &mut Completion) {
         match std::mem::take(&mut self.under_way[client]) {
             UnderWay::Nothing => {}
             UnderWay::Listing { bucket, repeats } => {
@@ -136,17 +139,52 @@ impl ReadBack {
                     self.under_way[client] = UnderWay::Listing { bucket, repeats: repeats + 1 };
                 }
             }
+            UnderWay::Reading(read) if read.is_at_metadata => {
+                self.under_way[client] = self.judge_metadata(read, value, completion);
+            }
             UnderWay::Reading(read) => {
                 self.under_way[client] = self.judge_read(read, completion);
             }
         }
     }
 
+    fn judge_metadata(
+        &self,
+        mut read: Box<UnderRead>,
+        value: u64,
+        completion: &mut Completion,
+    ) -> UnderWay {
+        let is_allowed = |allowed: Allowed| allowed.versions().contains(&value);
+        let is_answered = completion.outcome.is_ok();
+        if is_answered && !read.reading.metadata.is_some_and(is_allowed) {
+            completion.outcome = Outcome::METADATA_WRONG;
+        }
+        read.calls.push(self.call(&read, completion, None));
+        if let Some(kind) = read.finding {
+            self.end(kind, *read);
+            return UnderWay::Nothing;
+        }
+        if !is_answered {
+            read.repeats += 1;
+            return if read.repeats <= REPEATS_MAX {
+                UnderWay::Reading(read)
+            } else {
+                UnderWay::Nothing
+            };
+        }
+        self.audit.note_metadata(&read.reading);
+        if completion.outcome.is_ok() {
+            return UnderWay::Nothing;
+        }
+        read.finding = Some(FindingKind::MetadataWrong);
+        UnderWay::Reading(read)
+    }
+
     fn judge_read(&self, mut read: Box<UnderRead>, completion: &mut Completion) -> UnderWay {
         let answer = Answer::of(completion.outcome);
         let allowed = read.reading.allowed;
         let version = allowed.versions().get(read.at).copied();
-        read.calls.push(self.call(completion, version));
+        read.calls.push(self.call(&read, completion, version));
         if let Some(kind) = read.finding {
             // The object was read again, so that the finding shows whether the state persists.
             self.end(kind, *read);
@@ -191,6 +229,10 @@ impl ReadBack {
                 read.at = 0;
                 UnderWay::Reading(read)
             }
+            None if answer == Answer::Right && read.reading.metadata.is_some() => {
+                (read.is_at_metadata, read.repeats) = (true, 0);
+                UnderWay::Reading(read)
+            }
             None => UnderWay::Nothing,
         }
     }
@@ -207,12 +249,12 @@ impl ReadBack {
         self.audit.note_finding(kind, index, place, read.calls);
     }
 
-    fn call(&self, completion: &Completion, version: Option<u64>) -> Call {
+    fn call(&self, read: &UnderRead, completion: &Completion, version: Option<u64>) -> Call {
         let since_1970 = |time_ns: u64| {
             u64::try_from(i128::from(time_ns) + self.since_1970_ns).unwrap_or_default()
         };
         Call {
-            operation: Operation::Get.name().into(),
+            operation: read.operation().name().into(),
             trial: None,
             outcome: completion.outcome.name().into_owned(),
             version,
@@ -226,7 +268,12 @@ impl ReadBack {
 
 impl UnderRead {
     fn of(reading: Reading) -> Box<Self> {
-        Box::new(Self { reading, at: 0, repeats: 0, finding: None, calls: Vec::new() })
+        let (finding, calls) = (None, Vec::new());
+        Box::new(Self { reading, at: 0, is_at_metadata: false, repeats: 0, finding, calls })
+    }
+
+    fn operation(&self) -> Operation {
+        if self.is_at_metadata { Operation::Head } else { Operation::Get }
     }
 }
 

@@ -293,7 +293,8 @@ impl<C: Client> Worker<C> {
         // The ledger comes before the recorder: no second may be handed over without the requests
         // that it acknowledged.
         if let Some(ledger) = &self.shared.ledger {
-            taken.request.note_in(ledger, self.shared.buckets, completion.outcome);
+            let (buckets, outcome) = (self.shared.buckets, completion.outcome);
+            taken.request.note_in(ledger, buckets, outcome, client.is_in_doubt());
         }
         if let Some(clock) = &self.shared.history {
             // The history holds the target's answer, before the script's expectation corrects the outcome.

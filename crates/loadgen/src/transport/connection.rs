@@ -206,6 +206,7 @@ impl Connection {
                     let is_stale = matches!(failure.outcome(), Outcome::CLOSED | Outcome::RESET);
                     if is_kept && received.first_ns == 0 && is_stale && may_repeat {
                         may_repeat = false;
+                        self.attempts.is_in_doubt = true;
                         self.traffic.requests_repeated += 1;
                         continue;
                     }

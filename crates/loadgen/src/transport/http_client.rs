@@ -93,6 +93,10 @@ impl<S: HttpStore> Client for S {
         self.http().connection.version
     }
 
+    fn is_in_doubt(&self) -> bool {
+        self.http().connection.is_in_doubt()
+    }
+
     fn listed(&self) -> &[Listing] {
         &self.http().listed
     }

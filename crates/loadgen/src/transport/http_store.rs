@@ -78,6 +78,8 @@ pub(crate) fn make_client<S: HttpStore>(
 pub(crate) trait HttpStore: Places + Sized + 'static {
     /// Name of the metadata with the run that wrote an object.
     const RUN: &'static str;
+    /// Name of the metadata that a post writes; empty if the store has no posts.
+    const METADATA: &'static str = "";
     /// Headers that make the answer to a GET include the store's checksums.
     const WITH_CHECKSUM: &'static [Header<'static>] = &[];
 
@@ -346,9 +348,8 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         self.write_ranged_head(request);
         let http = self.http_mut();
         let sending = Sending::new(Method::Get, &http.head, &[206]);
-        let spec = &http.thread.payload;
         let is_verified = request.is_verified && !http.thread.dataset.is_listed();
-        let wanted = Wanted { spec, object, is_verified };
+        let wanted = Wanted { spec: &http.thread.payload, object, is_verified };
         read_ranges(&mut http.connection, sending, &wanted, &http.ranges).await
     }
 
@@ -371,9 +372,14 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         {
             return Box::pin(self.head_listed(request, listed)).await;
         }
+        self.at_object(request.object().index, request.suffix().as_bytes());
+        let spec = HeadSpec::new(Method::Head, &[200, 204]);
+        if self.http().thread.target.is_audit {
+            let reply = Box::pin(self.ask_for_body(&spec, &Nothing, &[Self::METADATA])).await;
+            return self.http_mut().with_metadata(&reply, Self::METADATA);
+        }
         let expected = self.http().thread.dataset.length(request.object());
-        self.at_object(request.object().index, b"");
-        let reply = self.ask(&HeadSpec::new(Method::Head, &[200, 204]), &Nothing).await;
+        let reply = self.ask(&spec, &Nothing).await;
         check_length(&mut self.http_mut().connection, &reply, request, expected)
     }
 
@@ -473,13 +479,8 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
             if is_long {
                 self.renew_deadline();
             }
-            let page = PageSpec {
-                token: token.as_deref(),
-                prefix,
-                delimiter: None,
-                keys_max,
-                wants_keys: true,
-            };
+            let at = token.as_deref();
+            let page = PageSpec { token: at, prefix, delimiter: None, keys_max, wants_keys: true };
             let (reply, listed) = self.list_page(place, &page).await;
             let mut completion = reply.completion().behind(whole);
             let mut next = None;

@@ -17,14 +17,16 @@ use crate::driver::Thread;
 use crate::error::Error;
 use crate::facts::Limits;
 use crate::history::listed_of;
+use crate::ledger::metadata_value;
 use crate::operation::Operation;
+use crate::outcome::Completion;
 use crate::ownership::Title;
 use crate::ownership::beside::{ForeignPlaces, Header, OwnerTag};
 use crate::payload::sealed::{Opener, Sealer, SealingKey};
 use crate::payload::{ObjectId, PayloadSpec};
 use crate::reactor::Reactor;
 use crate::settings::{self, Setting, SettingKind, setting};
-use crate::transport::connection::{Connection, Judge, Sending};
+use crate::transport::connection::{Connection, Judge, Reply, Sending};
 use crate::transport::endpoint::{Endpoint, Sources, Url, peer_of};
 use crate::transport::parts::{Helpers, connections_of_a_client};
 use crate::transport::socket::{self, Buffers};
@@ -122,6 +124,8 @@ pub(crate) struct HttpTarget {
     pub(crate) is_per_request: bool,
     /// Whether the trial keeps a history: then reads identify versions, and no write is sent twice.
     pub(crate) keeps_history: bool,
+    /// Whether the trial reads back what ledgers name.
+    pub(super) is_audit: bool,
     /// How reads of objects that others wrote were checked.
     checked: MethodTotals,
 }
@@ -159,6 +163,7 @@ impl HttpTarget {
             timeout_ns: trial.timeout_ns,
             is_per_request: trial.connections == Connections::PerRequest,
             keeps_history: trial.keeps_history,
+            is_audit: trial.open_audit.is_some(),
             checked: MethodTotals::default(),
         })
     }
@@ -252,6 +257,13 @@ pub(crate) struct HttpClient<S> {
 }
 
 impl<S> HttpClient<S> {
+    /// Returns the completion of a HEAD that kept a header with metadata, whose value an audit takes
+    /// for the version that was read.
+    pub(super) fn with_metadata(&mut self, reply: &Reply, header: &str) -> Completion {
+        self.connection.version = metadata_value(self.collect.header(header));
+        reply.completion()
+    }
+
     /// Creates client number `index` without helpers; also returns the URL that it uses.
     ///
     /// # Errors

@@ -48,6 +48,11 @@ impl Account {
         })
     }
 
+    /// Returns whether a replacement of an object's metadata must be discarded: the lie is due.
+    pub(crate) fn loses_metadata(&self, bucket: &Bucket, key: &str) -> bool {
+        self.lies.as_ref().is_some_and(|lies| lies.loses_metadata(&bucket.name, key))
+    }
+
     /// Refuses a request whose condition does not hold, unless a lie is due.
     pub(crate) fn unless_lied(
         &self,

@@ -57,6 +57,8 @@ pub enum LieKind {
     LostVersion,
     /// A locked version was deleted.
     LockIgnored,
+    /// A replacement of metadata was acknowledged and discarded.
+    LostMetadata,
 }
 
 /// The lie about a write.
@@ -91,6 +93,7 @@ struct KeyState {
     aborts: u64,
     covers: u64,
     locks: u64,
+    descriptions: u64,
     /// The version that the last write replaced.
     previous: Option<Arc<Object>>,
 }
@@ -211,6 +214,17 @@ impl Lies {
             state.tell(LieKind::LockIgnored, bucket, key, number);
         }
         is_ignored
+    }
+
+    /// Decides on the next replacement of a key's metadata: returns whether to discard it.
+    pub(crate) fn loses_metadata(&self, bucket: &str, key: &str) -> bool {
+        let mut state = self.state();
+        let number = next(&mut state.key(bucket, key).descriptions);
+        let is_lost = self.falls("lost_metadata", self.config.lost_metadata, bucket, key, number);
+        if is_lost {
+            state.tell(LieKind::LostMetadata, bucket, key, number);
+        }
+        is_lost
     }
 
     /// Keeps the version that a write replaced, for stale reads and for conditions.

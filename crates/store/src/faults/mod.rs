@@ -142,6 +142,8 @@ pub struct LieConfig {
     pub lost_version: f64,
     /// Deletes of locked versions that are executed.
     pub lock_ignored: f64,
+    /// Replacements of metadata that are acknowledged and keep what was there.
+    pub lost_metadata: f64,
     /// Only keys with this prefix are affected.
     pub prefix: String,
     /// File to which each lie is appended as a line of JSON: the expected result for a detector.
@@ -150,7 +152,7 @@ pub struct LieConfig {
 
 impl LieConfig {
     /// Returns the shares, with their names in a configuration.
-    pub(crate) fn shares(&self) -> [(&'static str, f64); 10] {
+    pub(crate) fn shares(&self) -> [(&'static str, f64); 11] {
         [
             ("lies.lost_write", self.lost_write),
             ("lies.stale_read", self.stale_read),
@@ -162,6 +164,7 @@ impl LieConfig {
             ("lies.abort_ignored", self.abort_ignored),
             ("lies.lost_version", self.lost_version),
             ("lies.lock_ignored", self.lock_ignored),
+            ("lies.lost_metadata", self.lost_metadata),
         ]
     }
 }

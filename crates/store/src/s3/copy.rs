@@ -57,7 +57,8 @@ pub(super) async fn object(
         return Err(s3_error!(InvalidRequest, "a copy onto itself has to change something"));
     }
     let given = described!(input).into_about()?;
-    let about = if replaces_metadata { given } else { source.about.clone() };
+    let is_lied_about = is_itself && front.account.loses_metadata(&bucket, &input.key);
+    let about = if replaces_metadata && !is_lied_about { given } else { source.about.clone() };
     let about = as_one(about, &source);
     let shown = about.checksums.as_deref().map(checksums_out).unwrap_or_default();
     let draft = Draft { body, etag: source.etag.clone(), about };

@@ -79,7 +79,11 @@ async fn post(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failur
     let bucket = swift.account.bucket(&place.container)?;
     let given = read_about(call)?;
     let changes_type = call.header(header::CONTENT_TYPE.as_str()).is_some();
+    let is_lied_about = swift.account.loses_metadata(&bucket, &place.object);
     let change = move |about: &mut About| {
+        if is_lied_about {
+            return;
+        }
         about.metadata = given.metadata;
         about.headers = given.headers;
         if changes_type {

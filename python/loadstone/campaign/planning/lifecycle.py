@@ -15,6 +15,7 @@ from loadstone.documents.mix import (
     COMPARE_AND_SWAP,
     COPY,
     DELETES,
+    POST,
     REWRITES,
     WRITES_BLOCKS,
     WRITES_WHOLE,
@@ -217,7 +218,7 @@ def deletes_all(document: TrialDocument) -> bool:
 
 def is_in_ledger(document: TrialDocument) -> bool:
     """Tell whether a trial keeps a ledger and can be audited."""
-    changes = WRITES_WHOLE | DELETES | {COPY}
+    changes = WRITES_WHOLE | DELETES | {COPY, POST}
     return bool(document.get("keeps_ledger")) and not changes.isdisjoint(operations_of(document))
 
 
@@ -236,6 +237,21 @@ def can_prepare(driver: Driver) -> bool:
 def can_clean_up(driver: Driver) -> bool:
     """Tell whether the driver can delete the objects of a dataset."""
     return driver.facts.keeps and "delete" in driver.operations
+
+
+def covers_once(document: TrialDocument) -> bool:
+    """Tell whether no object is requested more than once."""
+    stop = document["stop"]
+    if len(operations_of(document)) > 1:
+        # A mix puts objects of its own.
+        return True
+    return (
+        order_of(document) == "sequential"
+        and not document.get("warm_up_ns")
+        and document.get("iterations", 1) == 1
+        and stop["requests"] is not None
+        and stop["requests"] <= (dataset_of(document)["objects"] or 0)
+    )
 
 
 def _covers_dataset(document: TrialDocument) -> bool:

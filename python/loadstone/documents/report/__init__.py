@@ -343,7 +343,7 @@ class ReportAuditFinding(TypedDict):
     """The trial that found it."""
     kind: str
     """The kind of finding: lost, stale, resurrected, corrupt, torn, short, long, mixed, phantom,
-    ghost, list_missing, listed_twice; for calls also two_winners, lost_update,
+    ghost, list_missing, listed_twice, metadata_wrong; for calls also two_winners, lost_update,
     condition_ignored, unordered.
     """
     bucket: str
@@ -404,6 +404,11 @@ class ReportAudit(TypedDict):
     """Objects of which more states are right: a request failed or was cut off."""
     unanswered: Count
     """Objects of which no answer told anything."""
+    metadata: Count
+    """Objects that were to be there, whose metadata a post had changed, and of which exactly one
+    value is right."""
+    metadata_read_back: Count
+    """Those of them whose metadata was read."""
     listings_failed: Count
     """Buckets whose listing failed."""
     wrong: Count

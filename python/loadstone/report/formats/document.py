@@ -147,6 +147,8 @@ def _audit(audits: Sequence[Audited]) -> ReportAudit:
         "read_back": read_back,
         "unknown": sum(audit.unknown for audit in audits),
         "unanswered": sum(audit.unanswered for audit in audits),
+        "metadata": sum(audit.metadata for audit in audits),
+        "metadata_read_back": sum(audit.metadata_read_back for audit in audits),
         "listings_failed": sum(audit.listings_failed for audit in audits),
         "wrong": wrong,
         "wrong_share_max": upper_bound(wrong, read_back) if read_back else None,

@@ -6,6 +6,7 @@ use crate::operation::Operation;
 pub(super) const FACTS: Facts = Facts {
     encrypts_paths: true,
     reads_existing: true,
+    tears: &[Operation::Put],
     place: "directory",
     address: Address { kind: AddressKind::Path, settings: &["path"] },
     words: &["file:PATH", "/PATH", "./PATH", "../PATH"],

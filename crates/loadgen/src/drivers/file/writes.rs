@@ -4,9 +4,12 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use rustix::io::Errno;
+
 use super::FileClient;
 use super::bucket::Bucket;
 use super::directory::look;
+use crate::ledger::{NO_METADATA, OTHER_METADATA};
 use crate::operation::Operation;
 use crate::outcome::Completion;
 use crate::payload::ObjectId;
@@ -176,7 +179,7 @@ impl FileClient {
     pub(super) fn post(&mut self, bucket: &Bucket, request: &Request) -> io::Result<()> {
         self.at_object(request.object());
         let file = open_checked(bucket, self.name(), libc::O_RDONLY)?;
-        let value = request.chance.to_le_bytes();
+        let value = self.tree.dataset.metadata.of_object(request.object().index).to_le_bytes();
         // SAFETY: name and value outlive the call, which reads as many bytes as we state.
         let result = unsafe {
             libc::fsetxattr(
@@ -188,6 +191,17 @@ impl FileClient {
             )
         };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// Returns the value of a file's attribute. One of another length is not ours.
+pub(super) fn attribute(file: &OwnedFd) -> io::Result<u64> {
+    let mut value = [0; size_of::<u64>()];
+    match rustix::fs::fgetxattr(file, ATTRIBUTE, &mut value) {
+        Ok(bytes) if bytes == value.len() => Ok(u64::from_le_bytes(value)),
+        Ok(_) | Err(Errno::RANGE) => Ok(OTHER_METADATA),
+        Err(Errno::NODATA) => Ok(NO_METADATA),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -23,6 +23,7 @@ const PROFILE: &[Variable] = &[Variable::new("AWS_PROFILE", "profile")];
 pub(super) const FACTS: Facts = Facts {
     encrypts_paths: true,
     reads_existing: true,
+    metadata_follows: true,
     address: Address { kind: AddressKind::Urls, settings: &["endpoints"] },
     connects: true,
     protocol: "S3",

@@ -9,6 +9,7 @@ use loadstone_wire::xml;
 use super::S3Client;
 use crate::dataset::COPY_SUFFIX;
 use crate::error::Error;
+use crate::ledger::metadata_text;
 use crate::object_list::ListedObject;
 use crate::operation::{Operation, joined};
 use crate::outcome::{Completion, Outcome};
@@ -54,6 +55,7 @@ pub(super) fn plain_key(key: &str) -> &str {
 
 impl HttpStore for S3Client {
     const RUN: &'static str = "x-amz-meta-loadstone-run";
+    const METADATA: &'static str = "x-amz-meta-loadstone";
     const WITH_CHECKSUM: &'static [Header<'static>] = &[("x-amz-checksum-mode", b"ENABLED")];
 
     #[inline]
@@ -193,9 +195,9 @@ impl HttpStore for S3Client {
 
     /// Replaces an object's metadata, which in S3 is a copy onto itself.
     async fn post(&mut self, request: &Request) -> Completion {
-        let value = format!("{:016x}", request.chance);
         let thread = Rc::clone(&self.http.thread);
-        let mut all = vec![("x-amz-meta-loadstone", value.as_bytes())];
+        let value = metadata_text(thread.dataset.metadata.of_object(request.object().index));
+        let mut all = vec![(Self::METADATA, value.as_bytes())];
         all.extend(thread.target.owner_headers(self.http.tag, Self::RUN));
         all.push(("x-amz-metadata-directive", b"REPLACE".as_slice()));
         self.copy_to(request, b"", &all).await

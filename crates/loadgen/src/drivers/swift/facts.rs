@@ -34,6 +34,9 @@ const VERSION_1: &[Variable] = &[
 pub(super) const FACTS: Facts = Facts {
     encrypts_paths: true,
     reads_existing: true,
+    metadata_follows: true,
+    // The segments of an object are replaced one by one.
+    tears: &[Operation::MultipartPut],
     place: "container",
     address: Address {
         kind: AddressKind::Urls,

@@ -14,6 +14,7 @@ use super::SwiftClient;
 use crate::clock::unix_ns;
 use crate::dataset::COPY_SUFFIX;
 use crate::error::Error;
+use crate::ledger::metadata_text;
 use crate::object_list::ListedObject;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
@@ -40,6 +41,7 @@ pub(super) fn plain_name(name: &str) -> &str {
 
 impl HttpStore for SwiftClient {
     const RUN: &'static str = "x-object-meta-loadstone-run";
+    const METADATA: &'static str = "x-object-meta-loadstone";
 
     #[inline]
     fn http(&self) -> &HttpClient<Self> {
@@ -247,10 +249,10 @@ impl HttpStore for SwiftClient {
 
     /// Replaces an object's metadata.
     async fn post(&mut self, request: &Request) -> Completion {
-        let value = format!("{:016x}", request.chance);
         let thread = Rc::clone(&self.http.thread);
+        let value = metadata_text(thread.dataset.metadata.of_object(request.object().index));
         let mut all = thread.target.owner_headers(self.http.tag, Self::RUN);
-        all.push(("x-object-meta-loadstone", value.as_bytes()));
+        all.push((Self::METADATA, value.as_bytes()));
         self.at_object(request.object().index, b"");
         let spec = HeadSpec { headers: &all, ..HeadSpec::new(Method::Post, &[200, 202, 204]) };
         self.ask(&spec, &Nothing).await.completion()
