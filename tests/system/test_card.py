@@ -231,6 +231,22 @@ def test_a_store_that_ignores_conditions_is_detected(url: str) -> None:
     assert answers_given["delete-if-match-deletes"] == "no"
 
 
+@pytest.mark.parametrize(
+    ("lie", "names"),
+    [
+        ("several_winners", {"one-creator-wins", "one-replacer-wins"}),
+        ("condition_ignored", {"put-if-absent-refuses", "put-if-match-refuses"}),
+        ("abort_ignored", {"abort-upload"}),
+        ("lost_version", {"versions-kept", "versions-listed"}),
+    ],
+)
+def test_each_lie_of_the_embedded_store_is_found_out(lie: str, names: set[str]) -> None:
+    with store_under_test.store(faults={"lies": {lie: 1.0}}) as lying:
+        shown = answers(card(lying))
+    assert {name for name in names if shown[name] == "no"} == names
+    assert shown["read-after-put"] == "yes"
+
+
 def test_a_store_that_compares_etags_without_quotes_is_raced_without_them(url: str) -> None:
     """So that its race is judged, and not that nobody won."""
 
