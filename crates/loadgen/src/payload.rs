@@ -75,6 +75,8 @@ pub struct PayloadSpec {
     source: u64,
     /// Content of pages instead of random bytes.
     content: Option<&'static [u8]>,
+    /// Oldest version that a reader accepts of an object, if that is older than the expected one.
+    oldest_version: u64,
 }
 
 /// Identifies the payload of one object.
@@ -108,15 +110,17 @@ impl PayloadSpec {
             (u128::from_le_bytes(run) as u64, (u128::from_le_bytes(run) >> 64) as u64);
         // Hashed before anything is added: otherwise similar small seeds would collide.
         let source = mix64(mix64(mix64(seed) ^ low) ^ high);
-        Self { run, seed, compressible, duplicate, source, content: None }
+        Self { run, seed, compressible, duplicate, source, content: None, oldest_version: u64::MAX }
     }
 
     /// Returns the payload parameters of a trial.
     #[must_use]
     pub fn of_trial(trial: &Trial) -> Self {
-        let DatasetSpec { compressible, duplicate, .. } = trial.dataset;
-        Self::new(trial.run_bytes(), trial.content_seed(), compressible, duplicate)
-            .with_content(trial.open_content)
+        let DatasetSpec { compressible, duplicate, oldest_version, .. } = trial.dataset;
+        let oldest_version = oldest_version.unwrap_or(u64::MAX);
+        let spec = Self::new(trial.run_bytes(), trial.content_seed(), compressible, duplicate)
+            .with_content(trial.open_content);
+        Self { oldest_version, ..spec }
     }
 
     /// Takes the content of pages from a file, which must not be empty, instead of random bytes.

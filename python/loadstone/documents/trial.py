@@ -75,6 +75,7 @@ class DatasetDocument(TypedDict, total=False):
     existing: NamedFileDocument | None
     object_prefix: str
     objects: Whole | None
+    oldest_version: Whole | None
     path_encryption: str | None
     payload: NamedFileDocument | None
     shards: ShardsDocument | None

@@ -169,7 +169,7 @@ def run_trial(
     cannot be written, and HookError if a hook stopped it. After these two, the data so far remains
     as an interrupted trial.
     """
-    document = writer.unwritten.with_unwritten(writer.intents.adopted(document))
+    document = writer.contents.completed(writer.intents.adopted(document))
     document = writer.ledgers.with_ledgers(document)
     around.look_before()
     output = Output(document, writer, listen, interrupt, around)
@@ -195,7 +195,7 @@ def run_trial(
         else:
             writer.ledgers.note_earlier(document, summary)
             output.trial.finish(summary, _stop_labels(summary), absent_probes=absent)
-        writer.unwritten.note(document, summary)
+        writer.contents.note(document, summary)
         writer.ledgers.note(document, summary)
         if around.problem is not None:
             raise around.problem

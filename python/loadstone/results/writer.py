@@ -2,19 +2,19 @@
 
 import contextlib
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, cast
 
 from loadstone._loadgen import Schema, Table
-from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of
 from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import AuditSummary, Summary
 from loadstone.documents.target_state import TargetState
-from loadstone.documents.trial import OwnershipDocument, TrialDocument
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
 from loadstone.results import layout
 from loadstone.results.ceiling_record import CEILINGS
+from loadstone.results.contents import Contents
 from loadstone.results.documents import RecordDocument
 from loadstone.results.fault_log import FAULTS
 from loadstone.results.files import durable, tables
@@ -62,7 +62,7 @@ class RunWriter:
         # Later intents belong to this process, which marks the places that it creates or fails the
         # trial.
         self.intents = Intents(path)
-        self.unwritten = Unwritten(self.records)
+        self.contents = Contents(self.records)
         self.ledgers = Ledgers(path, self.records)
 
     @classmethod
@@ -452,36 +452,3 @@ def _refuse_what_is_there(folder: Path) -> None:
             f'cannot write a run to "{folder}": it is not a run folder, and not empty',
             "choose a new or an empty folder with -o",
         )
-
-
-class Unwritten:
-    """The objects that each dataset lacks, from the summaries of its trials.
-
-    Later trials of the dataset get them in their documents, and count them apart from failures.
-    """
-
-    def __init__(self, records: Callable[[], Iterable[RecordDocument]]) -> None:
-        """Use the records of finished trials, which are read before the first trial."""
-        self._records: Callable[[], Iterable[RecordDocument]] | None = records
-        self._ranges: dict[tuple[str, str], list[list[int]]] = {}
-
-    def with_unwritten(self, document: TrialDocument) -> TrialDocument:
-        """Return a trial's document with the objects that are known to be missing."""
-        if self._records is not None:
-            records, self._records = self._records, None
-            for record in records():
-                self.note(record["trial"], record["summary"])
-        ranges = self._ranges.get(place_of(document))
-        if not ranges:
-            return document.copy()
-        before: OwnershipDocument = document.get("ownership") or {}
-        ownership: OwnershipDocument = {**before, "unwritten": ranges}
-        return {**document, "ownership": ownership}
-
-    def note(self, document: TrialDocument, summary: Summary) -> None:
-        """Add the objects that are missing after a trial."""
-        place = place_of(document)
-        if document["phase"] == CLEAN_UP:
-            self._ranges.pop(place, None)
-        elif "objects_unwritten" in summary:
-            self._ranges[place] = summary["objects_unwritten"]

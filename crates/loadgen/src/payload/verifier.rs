@@ -158,8 +158,8 @@ impl Verifier {
         Self::for_range(spec, object, offset..object.length)
     }
 
-    /// Expects a range of the object, up to the object's end. With [`ANY_VERSION`], all pages must
-    /// have the same version. The same holds for any version of a script's object, which is read
+    /// Expects a range of the object, up to the object's end. With [`ANY_VERSION`], or several
+    /// versions that the parameters allow, all pages must have the same version. The same holds for any version of a script's object, which is read
     /// whole and encodes its length.
     #[must_use]
     pub fn for_range(spec: &PayloadSpec, object: &ObjectId, range: Range<u64>) -> Self {
@@ -172,7 +172,10 @@ impl Verifier {
         Self {
             spec: *spec,
             object: *object,
-            oldest: if object.version == ANY_VERSION { 0 } else { object.version },
+            oldest: match object.version {
+                ANY_VERSION => 0,
+                version => version.min(spec.oldest_version),
+            },
             at: range.start,
             range,
             extra_bytes: 0,
@@ -428,13 +431,17 @@ impl Verifier {
         })
     }
 
-    /// Returns the allowed versions, newest first, limited so that the cost of a bad page is
-    /// bounded.
+    /// Returns the allowed versions, newest first. If the trial does not say how many there are,
+    /// they are limited so that the cost of a bad page is bounded.
     fn allowed_versions(&self) -> impl Iterator<Item = u64> + use<> {
         // If any version is allowed, it is that of the previous pages.
         let known = self.version().filter(|_| self.object.version == ANY_VERSION);
         let newest = known.unwrap_or(self.object.version);
-        let oldest = self.oldest.max(newest.saturating_sub(VERSIONS_TRIED - 1));
+        let tried = match self.spec.oldest_version {
+            u64::MAX => VERSIONS_TRIED,
+            oldest_version => u64::MAX - oldest_version,
+        };
+        let oldest = self.oldest.max(newest.saturating_sub(tried - 1));
         (known.unwrap_or(oldest)..=newest).rev()
     }
 

@@ -43,6 +43,9 @@ pub struct DatasetSpec {
     /// Incremented by each rewrite of the dataset.
     #[serde(default = "first_version")]
     pub version: u64,
+    /// Oldest version that an object may still have; absent if every object has the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_version: Option<u64>,
     /// The run that wrote the objects, if it was another one. Content is checked against what that
     /// run wrote.
     #[serde(default)]

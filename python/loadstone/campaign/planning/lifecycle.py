@@ -154,12 +154,12 @@ def state_after(document: TrialDocument, state: State) -> State:
         case operation if operation in WRITES_WHOLE | WRITES_BLOCKS:
             if is_whole:
                 return state
-            return State.FULL if _covers_dataset(document) else State.PARTIAL
+            return State.FULL if covers_dataset(document) else State.PARTIAL
         case "copy":
             return State.SURPLUS if is_whole else state
         case operation if operation in DELETES:
             # Objects outside the dataset are not deleted with it, so the buckets are not empty.
-            is_empty = state is not State.SURPLUS and _covers_dataset(document)
+            is_empty = state is not State.SURPLUS and covers_dataset(document)
             return State.EMPTY if is_empty else State.PARTIAL
         case "create_bucket":
             return State.EMPTY
@@ -254,7 +254,7 @@ def covers_once(document: TrialDocument) -> bool:
     )
 
 
-def _covers_dataset(document: TrialDocument) -> bool:
+def covers_dataset(document: TrialDocument) -> bool:
     """Tell whether every object was requested, whatever the outcome."""
     stop, options = document["stop"], document["options"]
     if order_of(document) != "sequential" or stop["duration_ns"] is not None:

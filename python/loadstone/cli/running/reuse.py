@@ -15,6 +15,7 @@ from loadstone.campaign.schema.campaign import Campaign
 from loadstone.documents.mix import operations_of
 from loadstone.errors import InputError, ResultError
 from loadstone.execution.cleaning import begun, what_is_left
+from loadstone.results.contents import Contents
 from loadstone.results.layout import MANIFEST, read_manifest
 from loadstone.results.writer import RunWriter
 
@@ -73,11 +74,16 @@ def find(name: str, run: str | None = None) -> Reused:
     ]
     plan.sort(key=lambda document: began(summaries[document["id"]]))
     states = left_as(plan, summaries)
+    contents = Contents(list)
+    for document in plan:
+        contents.note(document, summaries[document["id"]])
     datasets = []
     for remains in left:
         dataset = dataset_of(remains.clean_up)
         place = (remains.target, dataset["bucket_prefix"])
         state = states[place]
+        latest = remains.clean_up.copy()
+        latest["dataset"] = {**dataset, "version": max(1, state.version)}
         workloads = {
             document["case"]["workload"]
             for document in manifest["plan"]
@@ -88,7 +94,7 @@ def find(name: str, run: str | None = None) -> Reused:
                 target=remains.target,
                 driver=remains.driver,
                 workloads=frozenset(workloads),
-                dataset={**dataset, "version": max(1, state.version)},
+                dataset=contents.dataset(latest),
                 round_number=remains.clean_up["round"],
                 is_full=Need.FULL.is_met_by(state.state) and not state.is_in_doubt,
             )
