@@ -212,3 +212,25 @@ def test_a_run_can_be_reported_on_while_it_goes_on(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+def test_clients_of_an_open_load_on_files_share_its_arrivals(tmp_path: Path) -> None:
+    """The requests are the first arrivals of the whole load, however many clients wait for them."""
+    (tmp_path / "data").mkdir()
+    campaign = f"""
+name: open
+targets: {{files: {{driver: file, path: {tmp_path / "data"}}}}}
+dataset: {{objects: 50, size: 1KiB}}
+load: {{rate: 1000/s, clients_max: 200}}
+phases: [put]
+log_requests: true
+"""
+    file = campaigns.write(tmp_path, campaign)
+    finished = loadstone("run", file, "-o", tmp_path / "run")
+    assert finished.code in campaigns.WENT_WELL, finished.err
+    put = read_run(tmp_path / "run").records[0]
+    due_ns = sorted(due for log in put.read_requests() for due in log["intended_ns"])
+    assert len(due_ns) == put.summary["requests"] == 50
+    assert put.summary["failed"] == 0, "arrivals beyond the requests are not part of the load"
+    # Drawn from the seed, so it does not depend on the machine: 50 arrivals at 1,000/s.
+    assert due_ns[-1] - due_ns[0] == pytest.approx(50e6, rel=0.4)

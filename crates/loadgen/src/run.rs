@@ -452,6 +452,11 @@ impl<D: Driver> LoadThread<'_, D> {
                 }
                 self.shared.begin_iteration();
                 self.begin(iteration, reactor.now_ns());
+                if let Some(schedule) = &self.shared.schedule {
+                    let start_ns = self.iteration_start_ns();
+                    *schedule.lock().expect("no thread panics here") =
+                        Schedule::new(self.trial, 0, 1, start_ns, iteration);
+                }
             }
             if !self.shared.gate.wait() {
                 break;

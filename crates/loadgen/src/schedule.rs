@@ -4,10 +4,11 @@
 use crate::chance::{mix64, unit};
 use crate::trial::{Arrivals, Load, Trial};
 
-/// Due times of one load thread's requests.
-#[derive(Debug)]
+/// Due times of one load thread's requests, or of those of all threads that share it.
+#[derive(Debug, Default)]
 pub(crate) enum Schedule {
     /// As soon as a client is free.
+    #[default]
     Closed,
     /// As soon as a client is free, but no faster than this rate.
     Paced {

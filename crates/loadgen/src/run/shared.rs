@@ -15,6 +15,7 @@ use crate::recorder::Stage;
 use crate::requests::{Tickets, bulk_requests, ledger_of};
 use crate::run::edges::Edges;
 use crate::run::unwritten::Unwritten;
+use crate::schedule::Schedule;
 use crate::secrecy::foreign_text;
 use crate::trial::{Load, Order, Trial};
 
@@ -108,6 +109,10 @@ pub(crate) struct Shared {
     own_objects: u64,
     /// Whether this trial is the first to put the dataset, one object after the other.
     is_first_in_order: bool,
+    /// Due times of the requests of all threads, if each thread has one client only. With a
+    /// schedule of its own, a client would let a request wait while other clients are free, and
+    /// would take one of the last tickets long before its next request is due.
+    pub(crate) schedule: Option<Mutex<Schedule>>,
     /// Barrier between iterations.
     pub(crate) gate: Gate,
 }
@@ -135,7 +140,10 @@ impl Shared {
         let begun = Arc::<AtomicU64>::default();
         let is_judged = trial.follows_script() || trial.open_audit.is_some();
         let ledger = ledger_of(trial, unix_ns());
+        let is_timed = trial.rate_limit_per_s.is_some() || matches!(trial.load, Load::Open { .. });
+        let has_client_each = threads == trial.load.clients() as usize;
         Self {
+            schedule: (is_timed && has_client_each && threads > 1).then(Mutex::default),
             gate: Gate::new(threads, Arc::clone(&stop)),
             stop,
             tickets: std::array::from_fn(|stage| {

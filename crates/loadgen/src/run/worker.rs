@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use crate::cryptography;
 use crate::driver::{Client, Traffic};
@@ -165,17 +165,30 @@ impl<C: Client> Worker<C> {
         if self.shared.stop.load(Ordering::Relaxed) {
             return None;
         }
+        if let Some(schedule) = &self.shared.schedule {
+            return self.take_next_of_all(slot, schedule);
+        }
+        self.take_next_of(slot, &mut self.schedule.borrow_mut())
+    }
+
+    #[inline(never)]
+    fn take_next_of_all(&self, slot: usize, schedule: &Mutex<Schedule>) -> Option<Taken> {
+        self.take_next_of(slot, &mut schedule.lock().expect("the lock is not poisoned"))
+    }
+
+    #[inline]
+    fn take_next_of(&self, slot: usize, schedule: &mut Schedule) -> Option<Taken> {
         let now_ns = self.reactor.now_ns();
-        let (mut schedule, mut source) = (self.schedule.borrow_mut(), self.source.borrow_mut());
+        let mut source = self.source.borrow_mut();
         let window = self.window.get();
         loop {
-            let due_ns = source.due_ns(slot, &schedule, now_ns);
+            let due_ns = source.due_ns(slot, schedule, now_ns);
             let measure_over_ns = self.measure_over_ns(&source);
             let Some(stage) = window.stage_at(due_ns, measure_over_ns) else { break };
             if schedule.is_open() && now_ns >= window.load_end_ns(measure_over_ns) {
                 if source.is_scheduled() {
                     let load_end_ns = window.load_end_ns(measure_over_ns);
-                    self.record_not_sent(&mut schedule, now_ns, load_end_ns);
+                    self.record_not_sent(schedule, now_ns, load_end_ns);
                 }
                 break;
             }
@@ -194,8 +207,10 @@ impl<C: Client> Worker<C> {
                 }
                 Next::Over => {}
             }
-            // Only the measured part can end by count; what follows is cool-down.
-            self.shared.end_measure(now_ns);
+            // Only the measured part can end by count; what follows is cool-down. It ends when the
+            // first request without a ticket is due, not when a thread finds that out: threads take
+            // requests ahead of time, or are late.
+            self.shared.end_measure(if source.is_scheduled() { due_ns } else { now_ns });
             if window.cool_down_ns == 0 {
                 break;
             }
