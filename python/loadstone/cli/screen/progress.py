@@ -337,7 +337,7 @@ class _PlainView:
             case TrialProgress(live=live) if live["requests"] and self._is_due(PLAIN_EVERY_S):
                 share = live.get("progress")
                 self._say(("" if share is None else f"{share:4.0%} ") + figures(live))
-            case Resting(seconds=seconds, why=why):
+            case Resting(seconds=seconds, why=why) if seconds >= 1:
                 if why != self._resting or self._is_due(PLAIN_REST_EVERY_S):
                     self._resting = why
                     self._quiet_until = time.monotonic() + PLAIN_REST_EVERY_S

@@ -81,6 +81,12 @@ def command(
     changes = list(overrides or ())
     if allow_foreign:
         changes.append(f"allow_foreign={list(allow_foreign)!r}")
+    if resume and output is None and not dry_run:
+        run = shlex.quote(str(campaign_file)) if campaign_file.is_dir() else "RUN"
+        raise InputError(
+            "--resume needs a campaign file and the folder of its run",
+            f"loadstone run CAMPAIGN -o {run} --resume",
+        )
     is_piped = str(campaign_file) == "-"
     origin = "standard input" if is_piped else str(campaign_file)
     text = read_text(origin, sys.stdin.buffer if is_piped else None)
@@ -92,8 +98,6 @@ def command(
 
         preview(campaign, rate, bandwidth, thresholds=thresholds, are_trials_listed=trials)
         return 0
-    if resume and output is None:
-        raise InputError("--resume needs the folder of the run to continue", "name it with -o")
     folder = output or session.default_folder(campaign.name)
     words = shlex.join(["loadstone", *context.obj])
     return session.measure(
