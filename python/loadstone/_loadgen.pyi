@@ -377,6 +377,9 @@ def variable_named(name: str) -> str:
 def file_named(path: str) -> str:
     """Return a file's name for an error message, unless the name itself may be a secret."""
 
+def is_harmless_header(name: str) -> bool:
+    """Tell whether the values of a header that a campaign adds are no secrets."""
+
 def keep_secrets(variables: dict[str, str], files: dict[str, str]) -> None:
     """Store the values of `{env: NAME}` and `{file: PATH}` that a controller sent.
 

@@ -55,6 +55,7 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(secrecy::plain, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::variable_named, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::file_named, module)?)?;
+    module.add_function(wrap_pyfunction!(secrecy::is_harmless_header, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::keep_secrets, module)?)?;
     module.add_function(wrap_pyfunction!(trial::check, module)?)?;
     module.add_function(wrap_pyfunction!(trial::judge_history, module)?)?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use loadstone_loadgen::{Sent, keep_sent, secrecy};
+use loadstone_loadgen::{Sent, keep_sent, secrecy, settings};
 use pyo3::prelude::*;
 
 /// Keeps the values of `{env: NAME}` and `{file: PATH}` that a controller sent, in memory only,
@@ -23,6 +23,12 @@ pub(crate) fn foreign_line(text: &str) -> String {
 #[expect(clippy::needless_pass_by_value, reason = "Python's list becomes a vector of ours")]
 pub(crate) fn blot(text: &str, secrets: Vec<String>) -> String {
     secrecy::blot(text, secrets.iter().map(String::as_str))
+}
+
+/// Returns whether the values of an additional header are no secrets.
+#[pyfunction]
+pub(crate) fn is_harmless_header(name: &str) -> bool {
+    settings::is_harmless_header(name)
 }
 
 /// Returns the name of an environment variable for a message, unless it may be a secret in place of

@@ -26,6 +26,9 @@ const TOLD_CHARACTERS: usize = 2000;
 const SHORTEST_BYTES: usize = 4;
 /// A base64 secret that decodes to this many bytes is an encryption key, which a server may echo as raw bytes.
 const KEY_BYTES: RangeInclusive<usize> = 16..=64;
+/// The name that our own messages, buckets and files hold. A secret that contains it is searched for
+/// as a whole, and only the rest of it in parts; otherwise it would blot all of them.
+const OWN_NAME: &[u8] = b"loadstone";
 /// Replaces a name that may be a secret.
 const UNNAMED: &str = "of the name that is given (not repeated: it may be the secret itself)";
 /// Replaces a terminal control character.
@@ -190,7 +193,7 @@ impl Succession {
 struct Secrets {
     /// Every sequence of [`PART_BYTES`] bytes of the longer forms, in lower case.
     parts: HashSet<[u8; PART_BYTES]>,
-    /// The forms that are shorter than that.
+    /// The forms that are shorter than that, or contain [`OWN_NAME`].
     words: BTreeSet<Vec<u8>>,
 }
 
@@ -204,13 +207,14 @@ impl Secrets {
             forms_of(secret.as_bytes()).into_iter().chain(key.iter().flat_map(|key| forms_of(key)))
         {
             let form = form.to_ascii_lowercase();
-            if form.len() < PART_BYTES {
-                self.words.insert(form);
-            } else {
-                let parts = form.windows(PART_BYTES);
+            for rest in without_own_name(&form) {
+                let parts = rest.windows(PART_BYTES);
                 self.parts.extend(
                     parts.map(|part| <[u8; PART_BYTES]>::try_from(part).expect("its length")),
                 );
+            }
+            if form.len() < PART_BYTES || position_of_own_name(&form).is_some() {
+                self.words.insert(form);
             }
         }
     }
@@ -230,6 +234,21 @@ impl Secrets {
             }
         }
     }
+}
+
+/// Returns the pieces of a form between occurrences of our own name.
+fn without_own_name(form: &[u8]) -> Vec<&[u8]> {
+    let (mut pieces, mut left) = (Vec::new(), form);
+    while let Some(at) = position_of_own_name(left) {
+        pieces.push(&left[..at]);
+        left = &left[at + OWN_NAME.len()..];
+    }
+    pieces.push(left);
+    pieces
+}
+
+fn position_of_own_name(form: &[u8]) -> Option<usize> {
+    form.windows(OWN_NAME.len()).position(|part| part == OWN_NAME)
 }
 
 fn blot_with<'a>(text: &str, all: impl IntoIterator<Item = &'a Secrets>) -> String {
@@ -443,6 +462,16 @@ mod tests {
             }
         }
         assert!(left("x0123456y", secret) < PART_BYTES);
+    }
+
+    #[test]
+    fn a_secret_with_our_own_name_leaves_our_own_texts() {
+        for secret in ["loadstone-canary-8d1f0b6a", "canary-of-Loadstone", "loadstone-1"] {
+            let ours = "bucket \"loadstone-sweep-1\": loadstone did not make it";
+            assert_eq!(blot(ours, [secret]), ours);
+            assert_eq!(blot(&format!("you sent '{secret}'"), [secret]), "you sent '***'");
+        }
+        assert_eq!(blot("<canary-8d1f0b6a>", ["loadstone-canary-8d1f0b6a"]), "<***>");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::secrecy::remember;
+
 /// One key of a driver's settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
@@ -156,6 +158,43 @@ pub(crate) fn pairs(settings: &Map<String, Value>, key: &str) -> Vec<(String, St
         .collect()
 }
 
+/// Returns the headers that are added to every request. A server may send their values back, so they
+/// are blotted from its texts, except those of headers of known, harmless use.
+pub(crate) fn added_headers(settings: &Map<String, Value>) -> Vec<(String, String)> {
+    let headers = pairs(settings, "headers");
+    for (name, value) in headers.iter().filter(|(name, _)| !is_harmless_header(name)) {
+        remember(&format!("header {name}"), value.trim());
+    }
+    headers
+}
+
+/// Returns whether the values of an additional header are no secrets.
+#[must_use]
+pub fn is_harmless_header(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let begins = |parts: &[&str]| parts.iter().any(|part| name.starts_with(part));
+    match name.as_str() {
+        "accept"
+        | "cache-control"
+        | "expect"
+        | "range"
+        | "user-agent"
+        | "x-delete-after"
+        | "x-delete-at"
+        | "x-amz-acl"
+        | "x-amz-storage-class"
+        | "x-amz-request-payer" => true,
+        _ if name.starts_with("x-amz-server-side-encryption-customer") => false,
+        _ => begins(&[
+            "accept-",
+            "content-",
+            "if-",
+            "x-amz-server-side-encryption",
+            "x-amz-checksum-",
+        ]),
+    }
+}
+
 /// Returns the mistakes in additional headers.
 pub(crate) fn header_mistakes(settings: &Map<String, Value>) -> Vec<String> {
     let is_name = |name: &str| {
@@ -201,6 +240,19 @@ mod tests {
             help: "how buckets are named",
         },
     ];
+
+    #[test]
+    fn the_values_of_added_headers_are_blotted_unless_their_use_is_known() {
+        let Value::Object(map) = json!({"headers": {
+            "X-Zebra": "canary-of-a-gateway", "Cache-Control": "no-transform, immutable",
+            "X-Amz-Server-Side-Encryption-Customer-Key": "canary-of-a-customer",
+        }}) else {
+            panic!("the test's settings are a map")
+        };
+        assert_eq!(added_headers(&map).len(), 3);
+        let sent = "canary-of-a-gateway no-transform, immutable canary-of-a-customer";
+        assert_eq!(crate::secrecy::foreign_line(sent), "*** no-transform, immutable ***");
+    }
 
     fn mistakes_in(settings: Value) -> Vec<String> {
         let Value::Object(map) = settings else { panic!("the test's settings are a map") };

@@ -35,11 +35,6 @@ JSON_BYTES_MAX = 256 * regular_file.MIB
 
 HIDDEN = "***"
 _HEADERS = "headers"
-_HARMLESS_HEADERS = re.compile(
-    r"(?i)accept(-.*)?|cache-control|content-.*|expect|if-.*|range|user-agent|x-delete-(after|at)"
-    r"|x-amz-(acl|storage-class|request-payer|server-side-encryption(?!-customer).*|checksum-.*)"
-)
-"""Headers whose values are shown; any other that a campaign adds may be a secret of a gateway."""
 _SECRET_LENGTH_MIN = 4
 _HEADER_IN_TEXT = re.compile(
     r"""((?:^|[\s{,."'])([A-Za-z][\w-]*)["']?(?:[ \t]*:[ \t]+|=))"""
@@ -138,7 +133,7 @@ def plain(value: Any) -> Any:
             shown = {plain(key): plain(part) for key, part in value.items()}
             if isinstance(headers := shown.get(_HEADERS), dict):
                 hidden = {
-                    name: HIDDEN for name in headers if not _HARMLESS_HEADERS.fullmatch(str(name))
+                    name: HIDDEN for name in headers if not _loadgen.is_harmless_header(str(name))
                 }
                 shown[_HEADERS] = headers | hidden
             return shown
@@ -161,7 +156,7 @@ def plain_manifest(manifest: Manifest) -> Manifest:
         for target in settings
         if isinstance(target, dict) and isinstance(headers := target.get(_HEADERS), dict)
         for name, value in headers.items()
-        if not _HARMLESS_HEADERS.fullmatch(str(name)) and len(str(value)) >= _SECRET_LENGTH_MIN
+        if not _loadgen.is_harmless_header(str(name)) and len(str(value)) >= _SECRET_LENGTH_MIN
     }
     for value in sorted(hidden, key=len, reverse=True):
         if text := shown.get("campaign_file"):

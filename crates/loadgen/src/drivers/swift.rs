@@ -105,7 +105,7 @@ impl Driver for Swift {
         } else {
             hosts.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?
         };
-        let headers = settings::pairs(map, "headers");
+        let headers = settings::added_headers(map);
         let lines = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
         Ok(Self {
             http: Arc::new(HttpTarget::open(trial, urls, objects::plain_name, judge)?),

@@ -179,7 +179,7 @@ impl S3Settings {
     pub(super) fn read(map: &Map<String, Value>) -> Result<Self, Error> {
         let mut signed_headers = Vec::new();
         let mut plain_headers = Vec::new();
-        for (name, value) in settings::pairs(map, "headers") {
+        for (name, value) in settings::added_headers(map) {
             let (name, value) = (name.to_ascii_lowercase(), value.trim().to_owned());
             if name.starts_with("x-amz-") || name == "content-md5" {
                 // A signature covers values with runs of blanks collapsed.
