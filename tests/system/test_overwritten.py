@@ -1,4 +1,4 @@
-"""Objects that a put did not reach keep an older version, and reading that is no failure."""
+"""Objects that a put did not reach keep an older version; reading it is right."""
 
 from pathlib import Path
 from typing import Any

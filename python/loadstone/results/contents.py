@@ -1,4 +1,4 @@
-"""What the objects of each dataset hold after the trials so far, as later trials must know it.
+"""The contents of each dataset after the trials so far, as later trials must know them.
 
 Requests for objects that were never written are counted apart from failures. A read of an object
 that a later put did not reach is right if it returns an older version.
@@ -28,7 +28,7 @@ _IN_BLOCKS = WRITES_BLOCKS | {"read"}
 
 @dataclass(slots=True)
 class _Contents:
-    """What the objects of one dataset hold."""
+    """The contents of the objects of one dataset."""
 
     unwritten: list[list[int]] = field(default_factory=list)
     """Ranges of objects that are missing because their put failed."""
@@ -39,7 +39,7 @@ class _Contents:
 
 
 class Contents:
-    """What the objects of each dataset hold, from the summaries of its trials."""
+    """The contents of each dataset, from the summaries of its trials."""
 
     def __init__(self, records: Callable[[], Iterable[RecordDocument]]) -> None:
         """Use the records of finished trials, which are read before the first trial."""
@@ -47,7 +47,7 @@ class Contents:
         self._of_places: dict[tuple[str, str], _Contents] = {}
 
     def completed(self, document: TrialDocument) -> TrialDocument:
-        """Return a trial's document with what its reads must expect of the objects."""
+        """Return a trial's document with the contents that its reads must expect."""
         if self._records is not None:
             records, self._records = self._records, None
             for record in records():
@@ -74,7 +74,7 @@ class Contents:
         return {**dataset, "oldest_version": oldest_version}
 
     def note(self, document: TrialDocument, summary: Summary) -> None:
-        """Add what a trial did to the objects, be it finished, stopped or interrupted."""
+        """Add the changes that a trial made, be it finished, stopped or interrupted."""
         place = place_of(document)
         if document["phase"] == CLEAN_UP:
             self._of_places.pop(place, None)
