@@ -37,6 +37,7 @@ __all__ = [
     "file_named",
     "foreign_line",
     "from_environment",
+    "is_harmless_header",
     "is_in_kernel_folder",
     "judge_history",
     "keep_secrets",

@@ -160,7 +160,7 @@ def test_the_better_chart_has_what_was_completed_by_wall_time(
     rows = drawn["single-bucket-co-completed"].rows
     assert {row["panel"] for row in rows} == {action.upper() for action in ACTIONS}
     expected = {
-        float(f"{fact.completed_per_s:.5g}")
+        fact.completed_per_s
         for fact in findings.actions
         if fact.completed_per_s
         and fact.action.lower() in ACTIONS

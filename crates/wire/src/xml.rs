@@ -262,7 +262,9 @@ pub fn parse_version_page(xml: &[u8]) -> Result<VersionPage, XmlError> {
 /// Any other document.
 pub fn parse_versioning(xml: &[u8]) -> Result<bool, XmlError> {
     let mut is_versioned = false;
-    expect(xml, &["VersioningConfiguration"], |depth, name, text| {
+    // moto names the element after the answer.
+    let roots = ["VersioningConfiguration", "GetBucketVersioningResponse"];
+    expect(xml, &roots, |depth, name, text| {
         if (depth, name) == (2, b"Status") {
             is_versioned = text.is_some_and(|text| !text.trim().is_empty());
         }
@@ -645,6 +647,9 @@ mod tests {
         };
         assert_eq!(of(""), Ok(false));
         assert_eq!(of("<Status>Suspended</Status>"), Ok(true));
+        let of_moto =
+            b"<GetBucketVersioningResponse><Status>Enabled</Status></GetBucketVersioningResponse>";
+        assert_eq!(parse_versioning(of_moto), Ok(true));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use loadstone_wire::xml;
 
 use super::S3Client;
 use super::locks::LOCKS;
+use super::server_encryption::ServerEncryption;
 use crate::error::{Error, Kind};
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{IF_NONE, OwnerTag, keys_of_ours, names_writers, try_claim};
@@ -94,7 +95,7 @@ impl Places for S3Client {
             404 => Ok(false),
             // A mark exists; the next inspection shows whose it is.
             412 => Ok(true),
-            _ if reply.outcome.is_ok() => Ok(true),
+            _ if reply.outcome.is_ok() => self.check_encryption(bucket).map(|()| true),
             _ => Err(self.refused(format!("mark bucket \"{bucket}\""), &reply)),
         }
     }
@@ -273,7 +274,7 @@ impl S3Client {
         let headers: Vec<_> = [IF_NONE].into_iter().chain(named.iter().copied()).collect();
         self.at(bucket, key);
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[200, 201]) };
-        let reply = self.ask(&spec, &text.as_bytes()).await;
+        let reply = self.ask_for_body(&spec, &text.as_bytes(), ServerEncryption::CONFIRMED).await;
         // Some stores treat a key with a delete marker as existing.
         let is_hidden = reply.status == 412 && matches!(self.read(bucket, key).await, Ok(None));
         if !is_hidden && reply.status != 501 && reply.status != 400 {
@@ -282,7 +283,20 @@ impl S3Client {
         self.renew_deadline();
         self.at(bucket, key);
         let spec = HeadSpec { headers: &named, ..HeadSpec::new(Method::Put, &[200, 201]) };
-        self.ask(&spec, &text.as_bytes()).await
+        self.ask_for_body(&spec, &text.as_bytes(), ServerEncryption::CONFIRMED).await
+    }
+
+    /// Checks that the answer to the mark's put confirms the encryption that the target's settings
+    /// ask for. Some stores ignore its headers, and would be measured without encryption.
+    fn check_encryption(&self, bucket: &str) -> Result<(), Error> {
+        let Some(encryption) = &self.thread.s3.settings.server_encryption else { return Ok(()) };
+        let header = encryption.confirmation();
+        if self.http.collect.header(header).is_some() {
+            return Ok(());
+        }
+        let reason = format!("the answer has no header {header}: the target ignores the setting");
+        Err(Error::target(format!("put an encrypted object into bucket \"{bucket}\""), reason)
+            .with_hint("leave out server_encryption to measure it without encryption"))
     }
 
     async fn remove_it(&mut self, bucket: &str) -> Reply {

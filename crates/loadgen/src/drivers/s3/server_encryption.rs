@@ -27,6 +27,15 @@ pub(super) enum ServerEncryption {
 }
 
 impl ServerEncryption {
+    /// The headers of an answer that confirm that an object was encrypted.
+    pub(super) const CONFIRMED: &[&str] =
+        &["x-amz-server-side-encryption", "x-amz-server-side-encryption-customer-algorithm"];
+
+    /// Returns the header of an answer that confirms this encryption.
+    pub(super) fn confirmation(&self) -> &'static str {
+        Self::CONFIRMED[usize::from(matches!(self, Self::Customer { .. }))]
+    }
+
     /// Reads the settings of a target, which must have been checked.
     ///
     /// # Errors
