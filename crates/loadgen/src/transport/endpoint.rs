@@ -187,7 +187,7 @@ impl Sources {
             return Err(Error::target(format!("connect to {to}"), why).of(Kind::Unsupported));
         }
         let client = client as usize;
-        let turn = client + client / endpoints.max(1);
+        let turn = client / endpoints.max(1) + client % endpoints.max(1);
         Ok(fitting.get(turn % fitting.len().max(1)).map(|ip| **ip))
     }
 }
@@ -205,6 +205,8 @@ mod tests {
             .map(|client| (client % 2, sources.of_client(client, 2, to).expect("of the family")))
             .collect();
         assert_eq!(pairs.len(), 4);
+        let of_one_endpoint = |client| sources.of_client(client, 1, to).expect("of the family");
+        assert_ne!(of_one_endpoint(0), of_one_endpoint(1));
         assert!(Sources::of_this_host(&["192.0.2.1"]).is_err());
         assert!(sources.of_client(0, 1, "[::1]:80".parse().expect("an address")).is_err());
         let none = Sources::of_this_host(&[]).expect("nothing is asked for");
