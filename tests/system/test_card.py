@@ -248,7 +248,7 @@ def test_each_lie_of_the_embedded_store_is_found_out(lie: str, names: set[str]) 
 
 
 def test_a_store_that_compares_etags_without_quotes_is_raced_without_them(url: str) -> None:
-    """So that its race is judged, and not that nobody won."""
+    """With quotes every writer would fail, and the card would report a race without a winner."""
 
     def is_wanted(request: Message) -> bool:
         condition = request.header("if-match") or ""
